@@ -29,8 +29,6 @@ from groundline_generator.service.sufficiency import FallbackSufficiency, ModelS
 from groundline_generator.servicer import SERVICE, GeneratorServicer, UseCases
 from groundline_generator.settings import GeneratorSettings
 
-__all__ = ["main", "wire"]
-
 _EXTRACTIVE_MIN_RELEVANCE: Final = 0.38
 _MODEL_MIN_RELEVANCE: Final = 0.2
 """Default minimum relevance for a model; low, since a model finds answers that share few words with their

@@ -8,8 +8,6 @@ from groundline.v1 import generator_service_pb2 as pb
 
 from groundline_generator.domain.calls import ModelCall, ModelFinished, OnWait
 
-__all__ = ["AnswerModel", "ChatModel"]
-
 
 class AnswerModel(Protocol):
     """A writer of answers from passages."""

@@ -22,8 +22,6 @@ from groundline_generator.service.planning import TablePlanner
 from groundline_generator.service.rewriting import Rewriter
 from groundline_generator.service.sufficiency import SufficiencyJudge
 
-__all__ = ["SERVICE", "GeneratorServicer", "UseCases"]
-
 SERVICE: Final = "groundline.v1.GeneratorService"
 
 type _Context = "grpc.aio.ServicerContext[Any, Any]"

@@ -8,8 +8,6 @@ from groundline_runtime.settings import ServiceSettings
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 from pydantic_settings import NoDecode, SettingsConfigDict
 
-__all__ = ["GeneratorSettings", "ModelPrice"]
-
 
 class ModelPrice(BaseModel):
     """Price of a model's tokens, in US dollars for a million."""

@@ -15,17 +15,6 @@ from groundline_runtime.errors import (
     UnavailableError,
 )
 
-__all__ = [
-    "access_denied",
-    "cut_off",
-    "http_failure",
-    "not_reachable",
-    "retry_after",
-    "timed_out",
-    "translated",
-    "unreadable",
-]
-
 
 @contextmanager
 def translated(meaning: Callable[[BaseException, str], GroundlineError | None], model: str) -> Iterator[None]:

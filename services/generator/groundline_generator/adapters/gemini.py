@@ -29,8 +29,6 @@ from groundline_generator.adapters.failures import (
 from groundline_generator.adapters.prefix_caches import LIFE_SECONDS, PrefixCaches
 from groundline_generator.domain.calls import ModelCall, ModelFinished
 
-__all__ = ["GeminiModel"]
-
 _CONNECT_SECONDS: Final = 5.0
 _SAFETY: Final = {
     types.FinishReason.SAFETY,

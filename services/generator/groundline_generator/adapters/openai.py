@@ -24,8 +24,6 @@ from groundline_generator.adapters.failures import (
 from groundline_generator.domain.calls import ModelCall, ModelFinished
 from groundline_generator.domain.prompting import role_name
 
-__all__ = ["OpenAIModel"]
-
 _FINISH_REASONS: Final = {
     "stop": chat_pb2.FINISH_REASON_STOP,
     "length": chat_pb2.FINISH_REASON_MAX_TOKENS,

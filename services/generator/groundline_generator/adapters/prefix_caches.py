@@ -7,8 +7,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["LIFE_SECONDS", "PrefixCaches"]
-
 LIFE_SECONDS: Final = 600
 """Time after which the provider drops a cache by itself, in seconds."""
 

@@ -7,8 +7,6 @@ from groundline_runtime.charges import published_cost
 
 from groundline_generator.settings import ModelPrice
 
-__all__ = ["Prices"]
-
 
 class Prices:
     """List prices of one provider's models.

@@ -9,8 +9,6 @@ from groundline_runtime.errors import FailedPreconditionError, InternalError
 from groundline_generator.domain.checking.readings import ClaimReader, Reading
 from groundline_generator.domain.quoting.extraction import Answerability
 
-__all__ = ["SmallModel", "load_reader"]
-
 
 class SmallModel(NamedTuple):
     """Abilities of a small model; None if it lacks one, or if there is no model."""

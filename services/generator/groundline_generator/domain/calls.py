@@ -7,8 +7,6 @@ from typing import Final
 from groundline.v1 import chat_pb2
 from groundline_runtime.errors import FailedPreconditionError
 
-__all__ = ["EXTRACTIVE", "NO_MODEL", "ModelCall", "ModelChoice", "ModelFinished", "OnWait"]
-
 type OnWait = Callable[[chat_pb2.ModelWait], Awaitable[None]]
 """Told of a pause before it begins."""
 

@@ -9,8 +9,6 @@ import hmac
 import secrets
 from typing import Final
 
-__all__ = ["attribute", "document_nonce", "fenced", "new_nonce"]
-
 _BYTES: Final = 4
 _KEY: Final = secrets.token_bytes(32)
 

@@ -4,8 +4,6 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-__all__ = ["MarkerFilter", "cites", "masked", "without_markers"]
-
 _MARKERS: Final = re.compile(r"[\[［【]\s?(\d{1,4}(?:\s?[,;，、]\s?\d{1,4}){0,9})\s?[\]］】]")
 """Pattern of every way that models mark sources: `[1]`, `[1, 2]`, and the full-width forms of both."""
 

@@ -17,17 +17,6 @@ from groundline_runtime.tokens import estimated_tokens
 
 from groundline_generator.domain.fences import attribute, fenced, new_nonce
 
-__all__ = [
-    "NO_ANSWER_MARKER",
-    "PromptTemplate",
-    "beginning",
-    "conversation",
-    "listed",
-    "load_templates",
-    "pack",
-    "role_name",
-]
-
 NO_ANSWER_MARKER: Final = "NO_ANSWER"
 """Marker with which a model begins a refusal; it is removed from the answer."""
 

@@ -3,8 +3,6 @@
 import re
 from typing import Final
 
-__all__ = ["refers_back"]
-
 _REFERS_BACK: Final = re.compile(
     r"(?:he|she|it|they|his|her|its|their|this|these|that|those|there|then"
     r"|er|sie|es|sein|seine[nrms]?|ihre?[nrms]?|dies|diese[nrms]?|dort|dabei|damit|dadurch|danach|daraufhin)\b",

@@ -10,8 +10,6 @@ from groundline_language import guess_language
 
 from groundline_generator.domain.prompting import NO_ANSWER_MARKER
 
-__all__ = ["RefusalFilter", "reads_like_refusal", "refusal"]
-
 _LANGUAGES: Final[Mapping[str, Mapping[str, str]]] = tomllib.loads(
     (files("groundline_generator.domain") / "refusals.toml").read_text(encoding="utf-8")
 )

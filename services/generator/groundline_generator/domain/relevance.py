@@ -6,8 +6,6 @@ from groundline.v1 import generator_service_pb2 as pb
 
 from groundline_generator.domain.quoting.extraction import extract
 
-__all__ = ["reaches"]
-
 
 def reaches(query: str, passages: Sequence[pb.NumberedPassage], threshold: float) -> bool:
     """Tell whether some passage has at least this relevance to the question, 0 to 1.

@@ -17,8 +17,6 @@ from groundline_generator.domain.comparing import compared
 from groundline_generator.domain.concepts import translated
 from groundline_generator.domain.terms import content_terms
 
-__all__ = ["decompose", "standalone", "translation"]
-
 _WORD: Final = re.compile(r"[\w][\w'’.+#/-]*[\w+#]|\w")
 _QUOTED: Final = re.compile(r"[\"“„«']([^\"“”„«»']{2,80})[\"”“»']")
 

@@ -6,21 +6,6 @@ from importlib.resources import files
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-__all__ = [
-    "COUNTED",
-    "UNITS",
-    "Quantity",
-    "beginning",
-    "designated",
-    "designation_form",
-    "designations",
-    "full_years",
-    "mentions",
-    "names",
-    "quantities",
-    "words",
-]
-
 _NUMBER: Final = re.compile(
     r"(?:(?<![\w.,:/$€£-])|(?<=\d[-–—/]))(\d+(?:[.,:]\d+)*)(?:st|nd|rd|th)?(?!\w)"
     r"(?:[ \u00a0\u202f-]?([^\W\d_]+[²³]?|[%‰€$£]|°[CF]?))?"

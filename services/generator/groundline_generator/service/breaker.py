@@ -14,8 +14,6 @@ from groundline_generator.domain.calls import OnWait
 from groundline_generator.metrics import PAUSED
 from groundline_generator.service.quota import QuotaExhaustedError
 
-__all__ = ["Breaker", "Patience"]
-
 _FAILURES_IN_A_ROW: Final = 5
 """Failures in a row after which the provider counts as down; a request for a pause (429) counts at once."""
 

@@ -6,8 +6,6 @@ from typing import Final
 
 from groundline.v1 import generator_service_pb2 as pb
 
-__all__ = ["computed", "side_by_side"]
-
 _INLINE_CHARACTERS: Final = 20_000
 """Maximum characters that are computed on the event loop, about 4 ms. The interpreter lets a thread run for 5
 ms, so a thread would gain nothing."""

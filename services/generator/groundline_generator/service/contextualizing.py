@@ -19,8 +19,6 @@ from groundline_generator.ports import ChatModel
 from groundline_generator.service.concurrency import side_by_side
 from groundline_generator.service.structured import schema_of, structured
 
-__all__ = ["Contextualizer"]
-
 _CHUNKS_PER_CALL: Final = 10
 _CONCURRENT_CALLS: Final = 4
 

@@ -13,8 +13,6 @@ from groundline_generator.domain.calls import ModelCall, ModelChoice
 from groundline_generator.ports import ChatModel
 from groundline_generator.service.structured import schema_of, structured
 
-__all__ = ["PictureDescriber"]
-
 _OUTPUT_TOKENS: Final = 2000
 """Maximum tokens of a reply, those that a model thinks with included."""
 

@@ -15,8 +15,6 @@ from groundline_runtime.errors import (
     UnavailableError,
 )
 
-__all__ = ["model_or", "model_or_rules"]
-
 _MODEL_SHARE: Final = 0.9
 """Share of the time left that a model may take where rules are quick."""
 

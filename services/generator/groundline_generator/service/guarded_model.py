@@ -22,8 +22,6 @@ from groundline_generator.service.breaker import Breaker, Patience
 from groundline_generator.service.quota import Limiter, QuotaExhaustedError, Reservation
 from groundline_generator.service.telemetry import observed
 
-__all__ = ["GuardedModel"]
-
 _RETRYABLE: Final = (UnavailableError, ResourceExhaustedError)
 _INITIAL_WAIT_SECONDS: Final = 0.25
 _MAX_WAIT_SECONDS: Final = 10.0

@@ -20,8 +20,6 @@ from groundline_generator.ports import ChatModel
 from groundline_generator.service.concurrency import side_by_side
 from groundline_generator.service.structured import question, structured
 
-__all__ = ["ModelJudge"]
-
 _PASSAGES_PER_CALL: Final = 20
 _JUDGED_TOKENS: Final = 1_000
 """Maximum tokens of a passage that are judged; a longer one is cut."""

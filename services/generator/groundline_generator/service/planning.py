@@ -14,8 +14,6 @@ from groundline_generator.domain.fences import fenced, new_nonce
 from groundline_generator.ports import ChatModel
 from groundline_generator.service.structured import question, structured
 
-__all__ = ["TablePlanner"]
-
 _INSTRUCTIONS: Final = """
 You turn a question into a plan for one of the tables below. You do not answer it: a database runs the plan.
 

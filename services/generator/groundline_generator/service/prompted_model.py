@@ -18,8 +18,6 @@ from groundline_generator.domain.relevance import reaches
 from groundline_generator.ports import ChatModel
 from groundline_generator.service.concurrency import computed
 
-__all__ = ["PromptedModel"]
-
 
 @dataclass(frozen=True, slots=True)
 class PromptedModel:

@@ -12,8 +12,6 @@ from groundline_runtime.context import current_caller, remaining_seconds
 from groundline_runtime.errors import ResourceExhaustedError
 from groundline_runtime.turns import ClientTurns
 
-__all__ = ["QUOTA_EXHAUSTED", "Limiter", "QuotaExhaustedError", "Reservation"]
-
 QUOTA_EXHAUSTED: Final = "GENERATOR_QUOTA_EXHAUSTED"
 
 _MINUTE_SECONDS: Final = 60.0

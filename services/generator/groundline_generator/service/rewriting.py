@@ -18,8 +18,6 @@ from groundline_generator.ports import ChatModel
 from groundline_generator.service.fallback import model_or_rules
 from groundline_generator.service.structured import question, structured
 
-__all__ = ["FallbackRewriter", "ModelRewriter", "Rewriter", "RuleRewriter"]
-
 _SUB_QUERIES: Final[int] = default_of(pb.RewriteQueryRequest, "max_sub_queries")
 
 _INSTRUCTIONS: Final = """

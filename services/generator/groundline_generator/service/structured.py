@@ -11,8 +11,6 @@ from pydantic import BaseModel, ValidationError
 from groundline_generator.domain.calls import ModelCall, ModelFinished
 from groundline_generator.ports import ChatModel
 
-__all__ = ["question", "schema_of", "structured"]
-
 _WHY_UNUSABLE: Final[Mapping[chat_pb2.FinishReason.ValueType, str]] = {
     chat_pb2.FINISH_REASON_MAX_TOKENS: "its limit on tokens was too low",
     chat_pb2.FINISH_REASON_SAFETY: "the provider withheld it for safety",

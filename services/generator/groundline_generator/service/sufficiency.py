@@ -19,8 +19,6 @@ from groundline_generator.service.concurrency import computed
 from groundline_generator.service.fallback import model_or_rules
 from groundline_generator.service.structured import question, structured
 
-__all__ = ["FallbackSufficiency", "ModelSufficiency", "RuleSufficiency", "SufficiencyJudge"]
-
 _QUERIES: Final[int] = default_of(pb.JudgeSufficiencyRequest, "max_queries")
 _READ: Final = 20
 """Number of the best passages that a model reads."""

@@ -16,8 +16,6 @@ from opentelemetry.util.types import AttributeValue
 from groundline_generator.domain.calls import ModelCall, ModelFinished
 from groundline_generator.metrics import CALL_COST, CALL_DURATION, CALL_TOKENS, FIRST_CHUNK
 
-__all__ = ["Observation", "observed"]
-
 _tracer = trace.get_tracer("groundline_generator")
 
 

@@ -18,8 +18,6 @@ from groundline_generator.domain.reading import Reading, read
 from groundline_generator.domain.segments import Kind, Segment, segments
 from groundline_generator.domain.terms import content_terms
 
-__all__ = ["CitedAnswer", "CitedClaim", "Disagreement"]
-
 _MARKER: Final = re.compile(r"\[(\d{1,4})\]")
 _SPACE: Final = re.compile(r"[ \t]{2,}")
 _NOT_SPACE: Final = re.compile(r"\S")

@@ -12,8 +12,6 @@ from groundline_generator.domain.references import refers_back
 from groundline_generator.domain.segments import Kind, segments
 from groundline_generator.domain.terms import content_terms
 
-__all__ = ["claims_of"]
-
 _MARKER: Final = re.compile(r"\[\d{1,4}\]")
 _SPACE: Final = re.compile(r"[ \t]{2,}")
 _QUESTION: Final = re.compile(r"[?？][\"'”’»«)\]*_]*\s*$")

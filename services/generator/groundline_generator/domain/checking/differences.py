@@ -16,8 +16,6 @@ from groundline_generator.domain.checking.wording import Token, WordedText, is_n
 from groundline_generator.domain.signs import COUNTED, Quantity, designation_form, quantities
 from groundline_generator.domain.terms import content_terms
 
-__all__ = ["Deviation", "denied_alone", "difference"]
-
 _MAX_CHANGED: Final = 3
 """Maximum words in whose place others stand, if they are no names; more are another sentence."""
 

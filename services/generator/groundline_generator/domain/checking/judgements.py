@@ -11,8 +11,6 @@ from groundline_language import guess_language
 from groundline_generator.domain.checking.verdicts import nearest
 from groundline_generator.domain.terms import content_terms
 
-__all__ = ["Judgement", "verdict_of"]
-
 _VERDICTS: Final = {
     "supported": (verification_pb2.VERDICT_SUPPORTED, error_pb2.ERROR_REASON_UNSPECIFIED),
     "refuted": (verification_pb2.VERDICT_REFUTED, error_pb2.CONTRADICTED_SENTENCE),

@@ -8,8 +8,6 @@ from groundline.v1 import generator_service_pb2 as pb
 
 from groundline_generator.domain.checking.verdicts import nearest
 
-__all__ = ["ClaimReader", "Reading", "Window", "verdict_read", "windows"]
-
 _SURE: Final = 0.9
 """Chance from which a reading decides; a published model's chances are seldom calibrated on other texts."""
 

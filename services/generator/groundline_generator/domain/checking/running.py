@@ -16,8 +16,6 @@ from groundline_generator.domain.markers import MarkerFilter
 from groundline_generator.domain.refusals import refusal
 from groundline_generator.domain.segments import Kind
 
-__all__ = ["Change", "Contradiction", "RunningAnswer", "moved"]
-
 type Change = chat_pb2.UnsupportedSentence | chat_pb2.AnswerCorrection
 
 _ENDED: Final = re.compile(r"[.!?…。！？\n\]][^\w]*\w")

@@ -17,8 +17,6 @@ from groundline_generator.domain.reading import read
 from groundline_generator.domain.signs import mentions
 from groundline_generator.domain.terms import content_terms
 
-__all__ = ["Gaps", "gaps"]
-
 _READ: Final = 12
 """Number of the best passages that are read."""
 

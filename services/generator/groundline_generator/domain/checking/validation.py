@@ -10,8 +10,6 @@ from groundline_generator.domain.checking.citations import CitedAnswer, CitedCla
 from groundline_generator.domain.checking.differences import Deviation
 from groundline_generator.domain.terms import content_terms
 
-__all__ = ["Defect", "defect_of", "shortened", "validate"]
-
 _LOW_RELEVANCE: Final = 0.4
 """Share of the question's terms below which an answer gets an issue; most such answers were wrong."""
 

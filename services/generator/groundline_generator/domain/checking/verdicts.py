@@ -16,8 +16,6 @@ from groundline_generator.domain.reading import Sentence, read
 from groundline_generator.domain.segments import Kind
 from groundline_generator.domain.terms import content_terms
 
-__all__ = ["deviation", "nearest", "verdict_on"]
-
 _SUPPORTED: Final = 0.55
 """Share of a claim's terms from which a sentence that says nothing otherwise supports it."""
 

@@ -19,8 +19,6 @@ from groundline_generator.domain.signs import (
 )
 from groundline_generator.domain.terms import content_terms
 
-__all__ = ["Denial", "Token", "WordedText", "folded", "in_order", "is_negation", "is_same_name"]
-
 _TOKEN: Final = re.compile(r"\d+(?:[.,:]\d+)+|\w+(?:['’-]\w+)*")
 _POSSESSIVE: Final = re.compile(r"['’]s?$", re.IGNORECASE)
 _BEFORE_NUMBER: Final = re.compile(r"(?<=[A-ZÄÖÜ]) (?=\d)")

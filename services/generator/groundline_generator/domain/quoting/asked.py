@@ -3,16 +3,6 @@
 import re
 from typing import Final
 
-__all__ = [
-    "DATE",
-    "NUMBER",
-    "asked_for",
-    "asks_for_steps",
-    "asks_what_is_forbidden",
-    "only_permits",
-    "sets_limits",
-]
-
 _QUANTITY: Final = re.compile(
     r"\bhow (?:many|much|long|old|far|often|large|big|high|tall|deep|fast)\b|\bwhat (?:percent|number|share)"
     r"|\bwie ?(?:viele?|lange?|alt|weit|oft|groß|hoch|tief|schnell|häufig)\b"

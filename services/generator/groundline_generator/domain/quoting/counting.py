@@ -10,8 +10,6 @@ from groundline_generator.domain.quoting.asked import NUMBER
 from groundline_generator.domain.signs import UNITS, quantities
 from groundline_generator.domain.terms import content_terms
 
-__all__ = ["Counted", "counted", "counts"]
-
 _REST: Final = (
     r"(?:of|in|on|at|for|with|per|to|from|by|and|or|that|which|who|there|are|is|was|were|do|does|did|can|could|may"
     r"|must|should|will|would|has|have|had|am)"

@@ -7,8 +7,6 @@ from groundline_generator.domain.quoting.asked import asks_for_steps
 from groundline_generator.domain.quoting.scoring import Candidate, Question
 from groundline_generator.domain.segments import Kind
 
-__all__ = ["procedure"]
-
 _LEAST_STEPS: Final = 2
 _MOST_QUOTED: Final = 12
 """Maximum number of sentences and pieces of code: half a procedure helps less than a long answer."""

@@ -8,8 +8,6 @@ from groundline_generator.domain.markers import without_markers
 from groundline_generator.domain.reading import Sentence
 from groundline_generator.domain.segments import Kind
 
-__all__ = ["quotation"]
-
 _MAX_CHARACTERS: Final = 1_200
 _SPACE: Final = re.compile(r"\s+")
 _GAP: Final = re.compile(r" {2,}|\t+")

@@ -25,8 +25,6 @@ from groundline_generator.service.answers.correcting import ModelCorrector
 from groundline_generator.service.answers.writing import AnswerWriter, CheckedWriter
 from groundline_generator.service.concurrency import computed
 
-__all__ = ["AnswerService"]
-
 _MAX_WAITING_CHARACTERS: Final = 16_384
 """Maximum characters of an answer that wait for a slow reader."""
 

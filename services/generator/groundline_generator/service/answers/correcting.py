@@ -17,8 +17,6 @@ from groundline_generator.domain.prompting import listed
 from groundline_generator.ports import ChatModel
 from groundline_generator.service.structured import question, structured
 
-__all__ = ["ModelCorrector"]
-
 _INSTRUCTIONS: Final = """
 You correct sentences of an answer that passages of documents contradict. For each numbered sentence write one
 that says what the passages say, in its language, form and place in the answer, and cite the passages by their

@@ -16,8 +16,6 @@ from groundline_generator.service.answers.correcting import ModelCorrector
 from groundline_generator.service.concurrency import computed
 from groundline_generator.service.fallback import model_or
 
-__all__ = ["AnswerWriter", "CheckedWriter"]
-
 _CORRECTING_SHARE: Final = 0.7
 """Share of the time left that a correction may take; the answer still has to be validated and stored."""
 

@@ -19,8 +19,6 @@ from groundline_generator.service.concurrency import computed
 from groundline_generator.service.fallback import model_or
 from groundline_generator.service.judging import ModelJudge
 
-__all__ = ["ClaimCascade"]
-
 _SURE: Final = 0.84
 """Probability from which a claim that the rules support is passed on to nobody: its words stand in a passage
 in their order. Of 90 such claims of nine labelled sets 87 were right. What the rules refute or do not find is

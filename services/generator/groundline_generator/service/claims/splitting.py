@@ -8,8 +8,6 @@ from groundline_runtime.errors import FieldViolation, InvalidArgumentError
 
 from groundline_generator.domain.checking.claims import claims_of
 
-__all__ = ["MAX_CLAIMS", "split_claims"]
-
 MAX_CLAIMS: Final = 500
 """Maximum claims of a text; some half a minute of searching."""
 
