@@ -4,14 +4,6 @@ An empty list restricts nothing. `principals` is the statement's expression for 
 as `$1`; `table` is the table's name or alias, if a column's name alone is ambiguous.
 """
 
-__all__ = [
-    "current_revision",
-    "is_held_document",
-    "is_readable_collection",
-    "is_readable_document",
-    "is_replaceable_document",
-]
-
 
 def current_revision(table: str) -> str:
     """Return the name of the revision in use of a row of `documents`; those that have not changed since there

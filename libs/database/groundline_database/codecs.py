@@ -11,8 +11,6 @@ from groundline_runtime.reasons import enum_label
 if TYPE_CHECKING:
     from google.protobuf.internal.enum_type_wrapper import _EnumTypeWrapper
 
-__all__ = ["enum_text", "quantized", "quartile_of", "read_enum", "register_codecs", "register_vectors"]
-
 _QUARTILE: Final = 0.6745
 """Distance of the outer quartiles of a normal distribution from its mean, in standard deviations."""
 

@@ -7,8 +7,6 @@ from contextlib import AbstractAsyncContextManager
 from groundline_runtime.serving.server import Application, run, run_command
 from groundline_runtime.settings import ServiceSettings
 
-__all__ = ["serve_or_migrate"]
-
 
 def serve_or_migrate[S: ServiceSettings, M: ServiceSettings](
     settings: type[S],

@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["COMMIT", "DEVELOPMENT", "Development"]
-
 COMMIT: Final = "e18be48"
 """The last commit with these migrations."""
 

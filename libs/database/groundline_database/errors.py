@@ -19,8 +19,6 @@ from typing import Final
 import asyncpg
 from groundline_runtime.errors import FailedPreconditionError, UnavailableError
 
-__all__ = ["database_errors", "to_unavailable"]
-
 _FULL: Final = (asyncpg.DiskFullError,)
 
 _BUSY: Final = (

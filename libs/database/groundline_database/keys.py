@@ -10,8 +10,6 @@ from groundline_runtime.errors import UnavailableError
 from groundline_database.errors import database_errors
 from groundline_database.pool import Pool
 
-__all__ = ["SigningKeyStore", "StoredSigningKey", "page_token_key"]
-
 _INSERT: Final = """
     INSERT INTO signing_keys (key_id, public_key, private_key, create_time)
     VALUES ($1, $2, $3, clock_timestamp()) ON CONFLICT DO NOTHING

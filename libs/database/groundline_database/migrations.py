@@ -18,16 +18,6 @@ from groundline_database.errors import database_errors
 from groundline_database.pool import Connection, Pool, Probe, open_pool
 from groundline_database.settings import DatabaseSettings
 
-__all__ = [
-    "Migration",
-    "apply",
-    "migrate",
-    "migrations_of",
-    "read_migrations",
-    "require_schema",
-    "schema_versions",
-]
-
 # An arbitrary constant. One lock for all services: they share extensions and the table below.
 _LOCK: Final = 0x67726F756E64
 _NAME: Final = re.compile(r"(\d{4})_([a-z0-9_]+)\.sql")

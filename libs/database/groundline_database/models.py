@@ -4,8 +4,6 @@ from collections.abc import Mapping
 
 from groundline_database.pool import Connection
 
-__all__ = ["stored_embedding_models"]
-
 
 async def stored_embedding_models(connection: Connection) -> Mapping[tuple[str, int], int]:
     """Count the collections of each model and length of its vectors."""

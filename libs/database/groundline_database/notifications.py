@@ -10,8 +10,6 @@ import structlog
 
 from groundline_database.settings import DatabaseSettings
 
-__all__ = ["listening"]
-
 LEAST_PAUSE_SECONDS: Final = 1.0
 MAXIMUM_PAUSE_SECONDS: Final = 30.0
 """Maximum pause between two attempts to connect again, in seconds; it doubles up to this."""

@@ -5,8 +5,6 @@ Standbys replay the log in order.
 
 from typing import Final
 
-__all__ = ["REPLAYED_POSITION", "WRITTEN_POSITION", "position_of", "position_text"]
-
 WRITTEN_POSITION: Final = "(pg_current_wal_lsn() - '0/0')::bigint"
 """SQL expression, on a primary only: everything committed before it is evaluated is at or before this
 position."""

@@ -11,8 +11,6 @@ from groundline_runtime.quotas import Budgets, Spent
 
 from groundline_database.pool import Pool, acquire
 
-__all__ = ["SpendingLedger"]
-
 _KEPT_DAYS: Final = 62
 """Days that are kept: those of this month and of the one before."""
 

@@ -5,8 +5,6 @@ from collections.abc import Mapping
 from importlib import resources
 from typing import Final
 
-__all__ = ["parse_statements", "read_statements"]
-
 _NAME: Final = re.compile(r"^-- name: (\w+)$\n", re.MULTILINE)
 _FRAGMENT: Final = re.compile(r"\{(\w+)\}")
 

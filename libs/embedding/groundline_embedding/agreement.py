@@ -4,8 +4,6 @@ from collections.abc import Collection, Mapping
 
 from groundline_embedding.errors import ModelError
 
-__all__ = ["require_agreement"]
-
 
 def require_agreement(running: Collection[tuple[str, int]], stored: Mapping[tuple[str, int], int]) -> None:
     """Raise ModelError if there are collections, and none is of a running model.

@@ -5,8 +5,6 @@ from collections.abc import Iterator, Sequence
 from groundline_embedding.local.catalog import ENGLISH, find_model, knows_many_languages
 from groundline_embedding.ports import Embedder
 
-__all__ = ["Embedders"]
-
 
 class Embedders:
     """Embedders by the names of their models; the first is the default of new collections."""

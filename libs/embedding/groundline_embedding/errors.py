@@ -1,7 +1,5 @@
 """Errors of the embedding package."""
 
-__all__ = ["ModelError"]
-
 
 class ModelError(Exception):
     """A model cannot be prepared or loaded. The text is one line and says what to do about it."""

@@ -11,8 +11,6 @@ from groundline_embedding.local.catalog import KnownModel, find_model
 from groundline_embedding.ports import Embedder
 from groundline_embedding.settings import EmbeddingSettings
 
-__all__ = ["create_embedder", "create_embedders", "prepare_model"]
-
 
 @asynccontextmanager
 async def create_embedder(settings: EmbeddingSettings) -> AsyncIterator[Embedder]:

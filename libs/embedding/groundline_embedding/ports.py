@@ -9,8 +9,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Embedder", "ReadsTextsAlone", "Vectors"]
-
 type Vectors = NDArray[np.float32]
 
 

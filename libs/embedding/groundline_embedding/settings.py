@@ -6,8 +6,6 @@ from typing import Annotated, Final, Literal, Self
 import platformdirs
 from pydantic import AnyHttpUrl, BaseModel, ConfigDict, Field, SecretStr, model_validator
 
-__all__ = ["DEFAULT_MODEL", "EmbeddingSettings"]
-
 DEFAULT_MODEL: Final = "sentence-transformers/all-MiniLM-L6-v2"
 
 

@@ -15,8 +15,6 @@ from groundline_extraction.segments import page_lines
 from groundline_extraction.spooling import Spool
 from groundline_extraction.texts import TextSegment
 
-__all__ = ["PlacedDescription", "kept_pictures", "with_descriptions"]
-
 _BETWEEN: Final = "\n\n"
 
 

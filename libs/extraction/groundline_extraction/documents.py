@@ -6,8 +6,6 @@ from typing import Any, BinaryIO
 
 from groundline.v1 import document_pb2, error_pb2, passage_pb2
 
-__all__ = ["FileContent", "GivenDocument", "IngestionError", "is_text"]
-
 
 @dataclass(frozen=True, slots=True)
 class FileContent:

@@ -10,8 +10,6 @@ from chardetng_py import EncodingDetector
 
 from groundline_extraction.readers.common import ReadError
 
-__all__ = ["Utf8File", "decoded", "decoded_file", "decoded_parts", "detected", "lines_of"]
-
 _PART_BYTES: Final = 1024**2
 MAX_LINE_CHARACTERS: Final = 64 * 1024**2
 

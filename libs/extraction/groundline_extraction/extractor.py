@@ -43,8 +43,6 @@ from groundline_extraction.texts import (
     last_part,
 )
 
-__all__ = ["DocumentExtractor"]
-
 MAX_PICTURE_BYTES: Final = 4 * 1024**2
 """Maximum size of a picture as a model is shown it; larger ones are left out."""
 

@@ -10,8 +10,6 @@ import yaml
 
 from groundline_extraction.documents import FileContent, GivenDocument
 
-__all__ = ["FRONT_MATTER", "MAX_EXACT", "front_matter"]
-
 MAX_EXACT: Final = 2**53
 """Whole numbers up to here are exact in the doubles that a Struct holds."""
 

@@ -10,8 +10,6 @@ from markdown_it.token import Token
 
 from groundline_extraction.front_matter import FRONT_MATTER
 
-__all__ = ["MAX_HEADINGS", "Heading", "read_headings"]
-
 type Heading = tuple[int, str, int]
 """Level from 1, plain title, and start in code points."""
 

@@ -10,8 +10,6 @@ from groundline.v1 import document_pb2
 from groundline_extraction.documents import FileContent
 from groundline_extraction.spooling import open_spool_file
 
-__all__ = ["FoundMember", "MemberSpool"]
-
 
 @dataclass(frozen=True, slots=True)
 class FoundMember:

@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import Final
 
-__all__ = ["find_ocr_data"]
-
 _SYSTEM: Final = ("/usr/share/tesseract-ocr/*/tessdata", "/usr/share/tessdata", "/usr/local/share/tessdata")
 
 

@@ -34,8 +34,6 @@ from groundline_extraction.readers.common import (
 )
 from groundline_extraction.spooling import open_spool_file
 
-__all__ = ["Drawer", "Sandbox"]
-
 FILES_PER_PROCESS: Final = 200
 """Files after which a process is replaced: libraries keep some memory of every file."""
 

@@ -17,8 +17,6 @@ from groundline_extraction.spooling import Spool
 from groundline_extraction.tables import PagedTables, TableRows, markdown_tables, read_rows
 from groundline_extraction.texts import PAGE_BREAK, Heading, TextSegment
 
-__all__ = ["SEGMENT_CHARACTERS", "HeadedCutter", "kept_segments", "known_headings", "page_lines"]
-
 SEGMENT_CHARACTERS: Final = 1 << 20
 """Maximum characters of a segment; with its chunks and vectors it takes some ten times that in memory."""
 

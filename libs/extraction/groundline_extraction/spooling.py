@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, Final, Self
 
-__all__ = ["Spool", "is_disk_full", "open_spool_file"]
-
 _LENGTH: Final = struct.Struct("<Q")
 
 

@@ -5,17 +5,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
-__all__ = [
-    "PAGE_BREAK",
-    "TABLE",
-    "PagedTables",
-    "TableRow",
-    "TableRows",
-    "markdown_tables",
-    "read_rows",
-    "rows_between",
-]
-
 PAGE_BREAK: Final = "\f"
 """Separator of pages in an extracted text, as in plain text files."""
 

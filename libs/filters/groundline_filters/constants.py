@@ -11,8 +11,6 @@ from groundline_filters.tree import (
     SourceTypes,
 )
 
-__all__ = ["holds_always"]
-
 
 def holds_always(tree: Filter) -> bool:
     """Tell whether a filter's form alone makes it hold for every document.

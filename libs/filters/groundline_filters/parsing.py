@@ -34,8 +34,6 @@ from groundline_filters.tree import (
     Updated,
 )
 
-__all__ = ["FilterError", "Problem", "parse", "parse_facet", "parse_json", "plain"]
-
 type Json = Mapping[str, "Json"] | Sequence["Json"] | str | float | bool | None
 
 MAX_CONDITIONS: Final = 100

@@ -9,8 +9,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-__all__ = ["MAX_PATTERN_CHARACTERS", "PatternError", "sql_pattern"]
-
 MAX_PATTERN_CHARACTERS: Final = 256
 
 MAX_STEPS: Final = 512

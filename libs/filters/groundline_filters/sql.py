@@ -27,9 +27,6 @@ from groundline_filters.tree import (
     Updated,
 )
 
-__all__ = ["Columns", "Condition", "compile_sql"]
-
-
 INDEXED_VALUES: Final = 8
 """Maximum values of a list that are looked up one by one in the index; longer lists are compared with the
 value at the path."""

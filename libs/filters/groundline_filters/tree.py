@@ -5,29 +5,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-__all__ = [
-    "All",
-    "AnyOf",
-    "BeginsWith",
-    "Contains",
-    "Created",
-    "DocumentIds",
-    "Exists",
-    "FacetField",
-    "Filter",
-    "Inequality",
-    "Matches",
-    "Named",
-    "NamingField",
-    "Negation",
-    "OneOf",
-    "Ordered",
-    "Path",
-    "Scalar",
-    "SourceTypes",
-    "Updated",
-]
-
 type Scalar = str | float | bool | None
 type Path = tuple[str, ...]
 """Names from the metadata object down, at least one."""

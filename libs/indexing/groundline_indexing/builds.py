@@ -9,8 +9,6 @@ from cachetools import TTLCache
 from groundline_database import Connection
 from groundline_runtime.errors import UnavailableError
 
-__all__ = ["FailedBuilds", "builds_held_off", "try_lock", "unlock"]
-
 HOLD_OFF_SECONDS: Final = 30.0
 POLL_SECONDS: Final = 0.05
 RETRY_SECONDS: Final = 60.0

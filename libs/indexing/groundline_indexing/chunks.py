@@ -20,17 +20,6 @@ from groundline_indexing.partitions import chunk_table
 from groundline_indexing.revisions.segments import text_hash
 from groundline_indexing.texts import PreparedChunk, Series
 
-__all__ = [
-    "CHUNK_COLUMNS",
-    "Destination",
-    "chunk_records",
-    "copied_together",
-    "copy_chunks",
-    "copy_in_groups",
-    "document_values",
-    "text_parts",
-]
-
 # A COPY of this many rows or characters into a live HNSW index takes about half a second, far below the
 # statement's time limit.
 COPY_ROWS: Final = 256

@@ -9,16 +9,6 @@ from groundline_embedding import Embedder, Embedders
 from groundline_runtime.errors import FailedPreconditionError
 from groundline_validation.rules import default_chunk_size
 
-__all__ = [
-    "EVERYONE",
-    "StoredCollection",
-    "effective_chunking",
-    "effective_mode",
-    "llm_contextualization",
-    "mismatch",
-    "running_model",
-]
-
 EVERYONE: Final = "*"
 """Principal that stands for every caller."""
 

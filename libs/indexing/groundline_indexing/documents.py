@@ -10,8 +10,6 @@ from groundline_extraction.texts import TextSegment
 
 from groundline_indexing.texts import PreparedChunk, Series, Vectors
 
-__all__ = ["NOTHING_TO_READ", "DocumentVersion", "HandedIn", "ReadyDocument"]
-
 NOTHING_TO_READ: Final = frozenset(
     {
         error_pb2.EMPTY_TEXT,

@@ -9,8 +9,6 @@ from groundline_database import Connection
 
 from groundline_indexing.partitions import ChunkPartition
 
-__all__ = ["forget_cached_chunks", "forget_handed_in"]
-
 CHUNKS_AT_ONCE: Final = 10_000
 """Chunks of one deletion, which takes about a second, far below a statement's time limit."""
 

@@ -15,8 +15,6 @@ from groundline_indexing.collections import (
     llm_contextualization,
 )
 
-__all__ = ["PIPELINE_VERSION", "content_hash", "ingestion_hash", "input_hash", "passages_hash"]
-
 PIPELINE_VERSION: Final = 7
 """Version of the chunks; raised when the same content would give others, so that ingesting it again replaces
 them. The lexical text has a version of its own, TEXT_VERSION."""

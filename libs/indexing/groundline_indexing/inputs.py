@@ -12,8 +12,6 @@ from groundline_extraction.front_matter import MAX_EXACT
 
 from groundline_indexing.collections import EVERYONE
 
-__all__ = ["document_input", "plain_values", "restriction"]
-
 _MAX_OWN_URI: Final = limits_of(document_pb2.DocumentInput, "uri").max_bytes // 4
 """Maximum characters of a record's own name, which may have 4 bytes each."""
 

@@ -12,8 +12,6 @@ from groundline_lexical import LAST_RECOVERY, LexicalIndex, has_index
 from groundline_indexing.builds import FailedBuilds, try_lock, unlock
 from groundline_indexing.partitions import chunk_table
 
-__all__ = ["LexicalIndexes"]
-
 _HAS_INDEX: Final = has_index("'chunks_p' || partition_id")
 # $1 tells whether the backend's indexes survive an unclean stop.
 _IS_DUE: Final = f"""

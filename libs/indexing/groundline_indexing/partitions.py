@@ -17,31 +17,6 @@ from groundline_lexical import LexicalIndex
 
 from groundline_indexing.collections import StoredCollection
 
-__all__ = [
-    "IS_QUANTIZED",
-    "MAXIMUM_SHARED_CHUNKS",
-    "PENDING",
-    "ChunkPartition",
-    "PartitionKind",
-    "attach_partition",
-    "chunk_table",
-    "clear_elsewhere",
-    "clear_left",
-    "copied_columns",
-    "copy_partition",
-    "create_chunk_table",
-    "create_partition",
-    "find_collection",
-    "find_partition",
-    "has_moved",
-    "is_outgrown",
-    "leave_partition",
-    "move_collection",
-    "note_quantized",
-    "partitions_with",
-    "read_settings",
-]
-
 PENDING: Final = "state NOT IN ('done', 'failed', 'cancelled')"
 """Condition on an unfinished ingestion item, as the partial indexes have it."""
 

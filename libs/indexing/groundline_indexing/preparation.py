@@ -54,22 +54,6 @@ from groundline_indexing.texts import (
     table_heads_at,
 )
 
-__all__ = [
-    "OnStage",
-    "PartStart",
-    "Preparation",
-    "Prepared",
-    "identify",
-    "member_uri",
-    "members_of",
-    "open_sandbox",
-    "preparation_by",
-    "prepared_chunks",
-    "shown_uri",
-    "undescribed",
-    "version_of",
-]
-
 _GENERATED_URI: Final = "sha256:"
 _URI: Final = limits_of(document_pb2.DocumentInput, "uri")
 MAX_TITLE_CHARACTERS: Final = 500

@@ -9,8 +9,6 @@ from groundline_runtime.settings import Seconds, ServiceSettings
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
-__all__ = ["IndexingSettings"]
-
 
 class IndexingSettings(ServiceSettings, DatabaseSettings):
     """Settings of database and model, and limits of documents and of the processes that read them."""

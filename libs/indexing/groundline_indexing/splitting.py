@@ -22,8 +22,6 @@ from semantic_text_splitter import CodeSplitter, MarkdownSplitter, TextSplitter
 
 from groundline_indexing.texts import Section
 
-__all__ = ["MAX_CHARACTERS_PER_TOKEN", "DocumentSplitter"]
-
 type TokenCounter = Callable[[Sequence[str]], Sequence[int]]
 type Span = tuple[int, int]
 

@@ -10,20 +10,6 @@ from groundline_extraction.tables import TABLE
 from groundline_extraction.texts import PAGE_BREAK, Heading, last_part
 from numpy.typing import NDArray
 
-__all__ = [
-    "PreparedChunk",
-    "Section",
-    "Series",
-    "Vectors",
-    "enclosing",
-    "heading_trails",
-    "open_table_head",
-    "pages_of",
-    "structural_context",
-    "table_heads_at",
-]
-
-
 MAX_TABLE_HEAD_CHARACTERS: Final = 1000
 
 # The rest of one, from within a row or from the next.

@@ -6,8 +6,6 @@ from typing import Final
 
 from groundline_lexical.languages import SIMPLE, STEMMED
 
-__all__ = ["configuration", "warn_if_missing"]
-
 _WITHOUT: Final = frozenset({"polish"})
 """Languages of ours for which PostgreSQL 16 to 18 have no configuration."""
 

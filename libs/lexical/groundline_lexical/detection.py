@@ -9,8 +9,6 @@ from groundline_lexical.pg_textsearch import PgTextsearchIndex
 from groundline_lexical.ports import Connection, LexicalIndex
 from groundline_lexical.vchord_bm25 import VchordBm25Index
 
-__all__ = ["BACKENDS", "detect_lexical_index"]
-
 BACKENDS: Final[Mapping[str, type[PgTextsearchIndex | PgSearchIndex | VchordBm25Index]]] = {
     "pg_textsearch": PgTextsearchIndex,
     "pg_search": PgSearchIndex,

@@ -1,7 +1,5 @@
 """Errors of the lexical package."""
 
-__all__ = ["LexicalIndexError"]
-
 
 class LexicalIndexError(Exception):
     """The server offers no lexical index to use. The text is one line and says what to do about it."""

@@ -9,8 +9,6 @@ from typing import Final, NamedTuple
 from groundline_lexical.text import UNSPACED, marked_word
 from groundline_lexical.words import searched_terms
 
-__all__ = ["MAX_MATCHES", "Match", "matches", "snippet_span"]
-
 MAX_MATCHES: Final = 200
 """Maximum matches in a text: the first ones."""
 

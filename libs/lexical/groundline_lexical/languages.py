@@ -2,15 +2,6 @@
 
 from typing import Final
 
-__all__ = [
-    "ENGLISH_STOP_STEMS",
-    "ENGLISH_STOP_WORDS",
-    "SIMPLE",
-    "STEMMED",
-    "languages",
-    "without_stop_words",
-]
-
 SIMPLE: Final = "simple"
 """Language without stop words and stemming: for code, names, and every language that is not listed."""
 

@@ -13,8 +13,6 @@ from groundline_lexical.ports import Capabilities, Connection
 from groundline_lexical.tables import BUILD_SECONDS, build_index, plain_name, rebuild_index
 from groundline_lexical.text import searched_text
 
-__all__ = ["PgSearchIndex"]
-
 # The functions used below exist from 0.21 on; versions after 0.24 have not been checked.
 _OLDEST: Final = (0, 21)
 _BEFORE: Final = (0, 25)

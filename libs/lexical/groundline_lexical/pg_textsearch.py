@@ -13,8 +13,6 @@ from groundline_lexical.ports import Capabilities, Connection
 from groundline_lexical.tables import build_index, plain_name, rebuild_index
 from groundline_lexical.text import searched_text
 
-__all__ = ["PgTextsearchIndex"]
-
 # From 1.3 on, rows that are not in a segment yet are in pages under the write-ahead log; before, a crash lost
 # them. 0.6 has the same SQL.
 _OLDEST: Final = (1, 3)

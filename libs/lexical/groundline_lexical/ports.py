@@ -7,8 +7,6 @@ from typing import Any, Protocol
 import asyncpg
 from asyncpg.pool import PoolConnectionProxy
 
-__all__ = ["Capabilities", "Connection", "LexicalIndex"]
-
 type Connection = asyncpg.Connection[Any] | PoolConnectionProxy[Any]
 
 

@@ -2,8 +2,6 @@
 
 from typing import Final
 
-__all__ = ["LAST_RECOVERY"]
-
 LAST_RECOVERY: Final = "CASE WHEN NOT pg_is_in_recovery() THEN pg_stat_get_bgwriter_stat_reset_time() END"
 """SQL expression of the time when the server last recovered from an unclean stop, or was created; null on a
 standby.

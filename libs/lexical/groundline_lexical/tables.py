@@ -5,8 +5,6 @@ from typing import Final
 
 from groundline_lexical.ports import Connection
 
-__all__ = ["BUILD_SECONDS", "build_index", "has_index", "plain_name", "rebuild_index"]
-
 BUILD_SECONDS: Final = 6 * 3600.0
 """Maximum time of a build, in seconds, whatever a connection's other statements may take."""
 

@@ -19,8 +19,6 @@ from string import ascii_lowercase, ascii_uppercase, digits
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-__all__ = ["TEXT_VERSION", "UNSPACED", "lexical_text", "marked_word", "searched_text"]
-
 TEXT_VERSION: Final = 3
 """Version of the stored text; raised when `lexical_text` makes another text of the same chunk, which must
 then be stored again."""

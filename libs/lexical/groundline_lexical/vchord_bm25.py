@@ -13,8 +13,6 @@ from groundline_lexical.ports import Capabilities, Connection
 from groundline_lexical.tables import build_index, plain_name, rebuild_index
 from groundline_lexical.text import searched_text
 
-__all__ = ["VchordBm25Index"]
-
 # 0.4 takes tsvector in place of bm25vector, and its functions are others.
 _SUPPORTED: Final = (0, 3)
 

@@ -11,17 +11,6 @@ from stop_words import get_stop_words  # type: ignore[import-untyped]
 from groundline_lexical.languages import STEMMED, without_stop_words
 from groundline_lexical.text import searched_text
 
-__all__ = [
-    "MAXIMUM_SEARCHED_TERMS",
-    "TERMS",
-    "is_stop_word",
-    "searched_terms",
-    "searched_words",
-    "stems",
-    "stored_terms",
-    "stored_words",
-]
-
 TERMS: Final = 2**29
 """Number of terms. A stem has the one that it hashes to (CRC-32), so no vocabulary is kept; of a collection's
 stems hardly two share one."""

@@ -10,8 +10,6 @@ from groundline.v1 import passage_pb2, reranker_service_pb2
 from groundline_signatures import SIGNATURE_BYTES, as_matrix
 from numpy.typing import NDArray
 
-__all__ = ["ArmHits", "ArmList", "Candidates", "Hit", "is_weak"]
-
 _NO_SIGNATURE: Final = bytes(SIGNATURE_BYTES)
 
 

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from groundline_ranking.candidates import Candidates
 
-__all__ = ["DIVERSITY_WINDOW", "Choice", "diversified", "near_duplicates"]
-
 _THRESHOLD: Final[float] = default_of(options_pb2.RerankOptions, "deduplication_threshold")
 
 WINDOW: Final = 4

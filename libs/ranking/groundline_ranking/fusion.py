@@ -13,8 +13,6 @@ from groundline_contracts import default_of
 
 from groundline_ranking.candidates import ArmList, Candidates
 
-__all__ = ["ArmPlaces", "Fused", "fuse"]
-
 _RRF_K: Final[int] = default_of(options_pb2.RerankOptions, "rrf_k")
 # A keyword score runs from 0 to 1, and the similarities of a list over a part of that only: with equal
 # weights the semantic arm decides as far as it tells passages apart.

@@ -21,18 +21,6 @@ from groundline_ranking.duplicates import DIVERSITY_WINDOW, diversified, near_du
 from groundline_ranking.fusion import ArmPlaces, Fused, fuse
 from groundline_ranking.weighted import reads_words, weighted_components
 
-__all__ = [
-    "INLINE_CANDIDATES",
-    "MODELS",
-    "READ_CANDIDATES",
-    "Duplicate",
-    "Ranked",
-    "Ranking",
-    "Read",
-    "Score",
-    "rank",
-]
-
 _TOP_K: Final[int] = default_of(options_pb2.RerankOptions, "top_k")
 
 INLINE_CANDIDATES: Final = 1000

@@ -12,8 +12,6 @@ from groundline_contracts import default_of
 from groundline_ranking.candidates import Candidates
 from groundline_ranking.fusion import Fused
 
-__all__ = ["reads_words", "weighted_components", "weights_of"]
-
 _WEIGHTS: Final[Mapping[str, float]] = {
     field.name: default_of(options_pb2.RerankWeights, field.name)
     for field in options_pb2.RerankWeights.DESCRIPTOR.fields

@@ -11,8 +11,6 @@ from tokenizers import Encoding, Tokenizer
 
 from groundline_reader.folder import CLAIM_LABELS, PASSAGE, ReaderError, checked_labels, session
 
-__all__ = ["ClaimClassifier", "ClaimReading"]
-
 _INPUTS: Final = ("input_ids", "attention_mask", "token_type_ids")
 _MAXIMUM_TOKENS: Final = 512
 """Maximum tokens of a pair, which models of the BERT family take; of a longer one the end is cut."""

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
 
-__all__ = ["CLAIM_LABELS", "PASSAGE", "Labels", "ReaderError", "checked_labels", "session"]
-
 CLAIM_LABELS: Final = ("supports", "refutes", "unrelated")
 KINDS: Final = ("claim", "pair", "token")
 """Models that `training/` wrote; others' classifiers of a passage and a claim; others' classifiers of

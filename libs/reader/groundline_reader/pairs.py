@@ -7,8 +7,6 @@ from typing import Final
 
 from tokenizers import Tokenizer
 
-__all__ = ["MAXIMUM_TOKENS", "Pair", "encode", "tokenizer"]
-
 MAXIMUM_TOKENS: Final = 192
 """Tokens of a pair, above which the passage is cut."""
 _MAXIMUM_TEXT_TOKENS: Final = 64

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from onnxruntime import InferenceSession
     from tokenizers import Tokenizer
 
-__all__ = ["PairReading", "Reader"]
-
 _BATCH_TOKENS: Final = 4096
 _ANSWER_TOKENS: Final = 30
 """Maximum length of an answer."""

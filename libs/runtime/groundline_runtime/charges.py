@@ -12,8 +12,6 @@ from groundline.v1 import chat_pb2
 
 from groundline_runtime.errors import GroundlineError
 
-__all__ = ["charge", "charged", "metered", "published_cost", "total", "usage_of"]
-
 _paid: ContextVar[list[chat_pb2.Usage] | None] = ContextVar("paid", default=None)
 
 

@@ -6,8 +6,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
 
-__all__ = ["Emit", "Pace", "coalesced"]
-
 type Emit[E] = Callable[[E | str], Awaitable[None]]
 """Takes the next event of a stream; a `str` is text to append."""
 

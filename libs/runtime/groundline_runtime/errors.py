@@ -27,33 +27,6 @@ from traceback import extract_tb
 from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
-__all__ = [
-    "AbortedError",
-    "AlreadyExistsError",
-    "CallCancelledError",
-    "Code",
-    "DataLossError",
-    "DeadlineExceededError",
-    "FailedPreconditionError",
-    "FieldViolation",
-    "GroundlineError",
-    "InternalError",
-    "InvalidArgumentError",
-    "NotFoundError",
-    "OutOfRangeError",
-    "PermissionDeniedError",
-    "ResourceExhaustedError",
-    "UnauthenticatedError",
-    "UnavailableError",
-    "UnimplementedError",
-    "UnknownError",
-    "Violations",
-    "error_type",
-    "named_as_sent",
-    "whereabouts",
-]
-
-
 UNAVAILABLE_SECONDS: Final = 1.0
 """Time after which clients try again what was unavailable, if nobody knows better, in seconds."""
 

@@ -4,8 +4,6 @@ connection."""
 import os
 from typing import Final
 
-__all__ = ["CONNECTION_OPTIONS"]
-
 # Each request wakes threads of gRPC's pool, which then look for more work some ten times in the next second.
 # Without the pool, the thread that waits for requests reads a server's sockets. Clients keep the pool:
 # otherwise a connection without a call under way would be served only every five seconds.

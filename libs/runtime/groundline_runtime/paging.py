@@ -13,8 +13,6 @@ from groundline_contracts import default_of
 from groundline_runtime.context import Caller
 from groundline_runtime.errors import FieldViolation, InvalidArgumentError
 
-__all__ = ["MAX_PAGE_SIZE", "PageTokens", "page_size"]
-
 MAX_PAGE_SIZE: Final = 1000
 MIN_KEY_BYTES: Final = 32
 _SIGNATURE_BYTES: Final = 16

@@ -17,8 +17,6 @@ from groundline_runtime.errors import (
     UnavailableError,
 )
 
-__all__ = ["ProviderApi", "Reasons"]
-
 FIRST_PAUSE_SECONDS: Final = 0.2
 LONGEST_PAUSE_SECONDS: Final = 30.0
 

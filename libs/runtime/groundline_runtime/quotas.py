@@ -18,17 +18,6 @@ from groundline_runtime.reasons import enum_label
 from groundline_runtime.serving.detached import DetachedWork
 from groundline_runtime.settings import Settings
 
-__all__ = [
-    "BudgetSettings",
-    "Budgets",
-    "Ledger",
-    "QuotaWarnings",
-    "Spending",
-    "Spent",
-    "require_within",
-    "seconds_to_renewal",
-]
-
 _BOOKING_SECONDS: Final = 5.0
 """Maximum time of booking what has been spent, in seconds."""
 

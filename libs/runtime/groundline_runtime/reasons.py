@@ -7,8 +7,6 @@ from groundline.v1 import error_pb2
 if TYPE_CHECKING:
     from google.protobuf.internal.enum_type_wrapper import _EnumTypeWrapper
 
-__all__ = ["enum_label", "reason_value"]
-
 
 def enum_label(kind: "_EnumTypeWrapper[Any]", value: int) -> str:
     """Return the name of a value without its enum's, such as `no_answer`."""

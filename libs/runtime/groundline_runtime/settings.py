@@ -21,8 +21,6 @@ from pydantic_settings import (
 )
 from pydantic_settings import SettingsError as UnreadableSettingError
 
-__all__ = ["ServiceSettings", "Settings", "SettingsError", "load_settings", "settings_from_command_line"]
-
 SHARED_PREFIX: Final = "GROUNDLINE_"
 MAX_SECONDS: Final = 3600
 

@@ -19,16 +19,6 @@ from groundline_runtime.errors import (
     error_type,
 )
 
-__all__ = [
-    "DOMAIN",
-    "UnaryCall",
-    "abort",
-    "from_rpc_error",
-    "is_lost",
-    "to_status",
-    "translated_rpc_errors",
-]
-
 DOMAIN: Final = "groundline.dev"
 STATUS_KEY: Final = "grpc-status-details-bin"
 # Peers refuse trailers above their metadata limit and lose the whole status with them: a client that sets no

@@ -3,8 +3,6 @@
 import re
 from typing import Final
 
-__all__ = ["estimated_tokens"]
-
 _CHARACTERS_PER_TOKEN: Final = 4
 # Runs of letters beyond Latin, and of symbols; testing each character in turn takes fifty times as long.
 _DENSE: Final = re.compile(r"[^\u0000-\u024f]+")

@@ -3,8 +3,6 @@
 import asyncio
 from contextlib import suppress
 
-__all__ = ["Waking"]
-
 
 class Waking:
     """An event that wakes all waiting tasks, and those about to wait: each says which call it has seen."""

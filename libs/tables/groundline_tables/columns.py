@@ -22,8 +22,6 @@ from groundline_tables.values import (
     read_number,
 )
 
-__all__ = ["MAX_COLUMNS", "Column", "ColumnEvidence", "columns_of", "label_of", "moment_number"]
-
 MAX_COLUMNS: Final = 16_000
 """Maximum columns of a table, as the contract says."""
 

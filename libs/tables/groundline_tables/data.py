@@ -5,8 +5,6 @@ from importlib.resources import files
 from tomllib import loads
 from typing import Any
 
-__all__ = ["words_in"]
-
 
 @cache
 def words_in(name: str) -> dict[str, Any]:

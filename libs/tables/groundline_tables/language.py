@@ -13,8 +13,6 @@ from groundline_lexical import stems
 from groundline_tables.data import words_in
 from groundline_tables.values import DecimalMark
 
-__all__ = ["LANGUAGES", "Language", "Mark", "language_of", "stem", "words_of", "words_of_name"]
-
 LANGUAGES: Final = ("english", "german")
 
 type MarkKind = Literal["function", "superlative", "compare", "between", "group", "property", "and", "or"]

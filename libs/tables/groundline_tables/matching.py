@@ -15,8 +15,6 @@ from groundline_tables.language import LANGUAGES, Language, Mark, language_of, s
 from groundline_tables.units import convert, is_currency, is_unit, same_unit, spelled
 from groundline_tables.values import EDGES, date_of, folded_text, number_of, read_number
 
-__all__ = ["MAX_WORDS", "Known", "Meaning", "Words", "meanings", "naming_column", "phrases_of", "split"]
-
 MAX_WORDS: Final = 40
 """Maximum words of a question; of a longer one no plan is made."""
 

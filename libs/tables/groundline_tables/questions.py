@@ -17,8 +17,6 @@ from groundline_tables.language import LANGUAGES, Language, Mark, language_of
 from groundline_tables.matching import MAX_WORDS, Known, Meaning, Words, meanings, naming_column, split
 from groundline_tables.units import convert, same_unit
 
-__all__ = ["Planned", "plan_for"]
-
 _EQUAL: Final = table_pb2.TABLE_OPERATOR_EQUAL
 _LESS: Final = table_pb2.TABLE_OPERATOR_LESS
 _AT_MOST: Final = table_pb2.TABLE_OPERATOR_AT_MOST

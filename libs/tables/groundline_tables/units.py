@@ -8,8 +8,6 @@ from typing import Any, Final
 
 from groundline_tables.data import words_in
 
-__all__ = ["convert", "currency_of", "is_currency", "is_unit", "same_unit", "spelled"]
-
 _WORDS: Final = words_in("values")
 _CURRENCIES: Final[dict[str, str]] = _WORDS["currencies"]
 _CODES: Final = frozenset(_WORDS["currency_codes"]["codes"])

@@ -10,20 +10,6 @@ from typing import Final, Literal, NamedTuple
 from groundline_tables.data import words_in
 from groundline_tables.units import currency_of, spelled
 
-__all__ = [
-    "EDGES",
-    "DecimalMark",
-    "Marks",
-    "Written",
-    "boolean_of",
-    "date_of",
-    "folded_text",
-    "is_blank",
-    "is_total",
-    "number_of",
-    "read_number",
-]
-
 type DecimalMark = Literal["", ".", ","]
 """Mark before decimals; "" if it is not known."""
 

@@ -3,8 +3,6 @@
 from typing import Final
 from urllib.parse import urljoin, urlsplit, urlunsplit
 
-__all__ = ["page_address"]
-
 MAX_URL_BYTES: Final = 2000
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 

@@ -7,8 +7,6 @@ from groundline_runtime.errors import FieldViolation
 
 from groundline_validation.walker import violations_of
 
-__all__ = ["options_of"]
-
 
 def options_of(
     given: options_pb2.RerankOptions, collections: Mapping[str, collection_pb2.CollectionSettings]

@@ -31,8 +31,6 @@ from groundline_filters import FilterError, parse_facet
 
 from groundline_validation.addresses import page_address
 
-__all__ = ["default_chunk_size", "rule", "rules_of"]
-
 _CHUNK_SIZE: Final[int] = default_of(collection_pb2.ChunkingSettings, "chunk_size")
 _CHILD_SIZE: Final = 400
 """Default of chunk_size if chunks have parents."""

@@ -21,8 +21,6 @@ from groundline_runtime.errors import Violations
 
 from groundline_validation.rules import rules_of
 
-__all__ = ["has_format", "validate", "violations_of"]
-
 MAX_NAMED_ENTRIES: Final = 100
 """Maximum number of entries of one list whose violations are named, however many are wrong."""
 

@@ -13,20 +13,6 @@ from uuid import UUID
 from groundline_embedding.ports import Vectors
 from groundline_lexical import stored_words
 
-__all__ = [
-    "EVERYONE",
-    "Entry",
-    "IndexedChunk",
-    "Space",
-    "existing",
-    "holding",
-    "key_of",
-    "listing",
-    "microseconds",
-    "object_id",
-    "principal",
-]
-
 # A UUID of version 8, whose bits are free: 48 of the partition, 62 of the chunk. So an answer need carry
 # nothing but ids, and a listing is in the order of partitions and chunks.
 _OBJECT_IDS: Final = 8 << 76 | 2 << 62

@@ -31,8 +31,6 @@ from groundline_filters.tree import (
 from groundline_weaviate.chunks import EVERYONE, existing, holding, listing, microseconds, principal
 from groundline_weaviate.wire_pb2 import Filters, FilterTarget, IntArray, TextArray
 
-__all__ = ["Extent", "condition_of", "contains_any"]
-
 _ORDERS: Final = {
     Inequality.GT: Filters.OPERATOR_GREATER_THAN,
     Inequality.GTE: Filters.OPERATOR_GREATER_THAN_EQUAL,

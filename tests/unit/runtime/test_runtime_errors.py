@@ -25,10 +25,6 @@ def rpc_error(
     return grpc.aio.AioRpcError(code, grpc.aio.Metadata(), trailers, text)
 
 
-def test_exported_names_are_sorted() -> None:
-    assert errors.__all__ == sorted(errors.__all__)
-
-
 @pytest.mark.parametrize("code", list(Code))
 def test_every_code_is_grpcs_and_has_its_exception(code: Code) -> None:
     assert grpc.StatusCode[code.name].value[0] == code.value

@@ -19,8 +19,6 @@ from groundline_embedding.metrics import EMBEDDED_TOKENS
 from groundline_embedding.ports import Vectors
 from groundline_embedding.settings import EmbeddingSettings
 
-__all__ = ["HostedEmbedder"]
-
 ATTEMPTS: Final = 4
 REQUEST_SECONDS: Final = 60.0
 REASONS: Final = Reasons(

@@ -5,8 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-__all__ = ["EmbeddingFormat", "EmbeddingReply", "Purpose", "Request", "format_of"]
-
 type Purpose = Literal["query", "document"]
 
 

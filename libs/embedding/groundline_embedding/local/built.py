@@ -11,8 +11,6 @@ from pathlib import Path
 
 from groundline_embedding.errors import ModelError
 
-__all__ = ["WheelModel"]
-
 
 @dataclass(frozen=True, slots=True)
 class WheelModel:

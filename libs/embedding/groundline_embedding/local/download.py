@@ -12,8 +12,6 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 from groundline_embedding.errors import ModelError
 from groundline_embedding.local.catalog import CHECKSUMS_FILE, PROMPTS_FILE, KnownModel, fetched_directory
 
-__all__ = ["HUB", "OnProgress", "fetch_model", "read_checksums", "require_unchanged"]
-
 HUB: Final = "https://huggingface.co"
 """Default server of {repository}/resolve/{revision}/{file}, as its mirrors serve them."""
 

@@ -15,8 +15,6 @@ from groundline_embedding.local.catalog import PROMPTS_FILE
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-__all__ = ["E5"]
-
 _WEIGHTS: Final = "e5-small-q4.bin"
 _SPECIAL_TOKENS: Final = {"cls_token": "<s>", "pad_token": "<pad>", "sep_token": "</s>", "unk_token": "<unk>"}
 _FILES: Final = {

@@ -18,8 +18,6 @@ from groundline_embedding.local.onnx_model import TokenIds, whole_texts
 from groundline_embedding.ports import ReadsTextsAlone, Vectors
 from groundline_embedding.settings import EmbeddingSettings
 
-__all__ = ["LocalEmbedder", "batches_by_length"]
-
 WINDOW_OVERLAP: Final = 32
 """Tokens that two windows of a long text share, so that a passage across their border is in one of them."""
 

@@ -18,8 +18,6 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-__all__ = ["GRAPH_FILE", "WEIGHTS_FILE", "Floats", "PackedRows", "write_graph"]
-
 GRAPH_FILE: Final = "model.onnx"
 WEIGHTS_FILE: Final = "model.onnx.data"
 

@@ -16,8 +16,6 @@ from groundline_embedding.settings import EmbeddingSettings
 if TYPE_CHECKING:
     from groundline_embedding.local.embedder import LocalEmbedder
 
-__all__ = ["LazyEmbedder"]
-
 IDLE_SECONDS: Final = 600.0
 """Time without a text after which a model is given up, in seconds. It is loaded again within some 0.1 s."""
 

@@ -7,8 +7,6 @@ from typing import Final
 
 from groundline_embedding.local.built import WheelModel
 
-__all__ = ["MINILM"]
-
 _COPIED: Final = ("tokenizer.json", "config.json", "special_tokens_map.json", "1_Pooling/config.json")
 _WEIGHTS: Final = "model.safetensors"
 

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     from groundline_embedding.local.onnx_model import TokenIds
 
-__all__ = ["WHEEL_MODELS", "Model", "Prompts", "at_hand", "load", "prepare", "prompts"]
-
 WHEEL_MODELS: Final[Mapping[str, WheelModel]] = MappingProxyType(
     {DEFAULT_MODEL: MINILM, MULTILINGUAL_MODEL: E5}
 )

@@ -10,8 +10,6 @@ from fastembed import TextEmbedding
 from groundline_embedding.local.onnx_model import TokenIds, padded
 from groundline_embedding.ports import Vectors
 
-__all__ = ["NamedModel", "download", "is_known"]
-
 
 def is_known(model: str) -> bool:
     """Tell whether fastembed has a model of this name."""

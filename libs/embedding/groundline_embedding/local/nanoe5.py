@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 
 from groundline_embedding.local.graph import HIDDEN, Floats, PackedRows
 
-__all__ = ["PackedModel"]
-
 _BLOCK: Final = 32
 _BLOCK_TYPE: Final = np.dtype([("scale", "<f2"), ("nibbles", "u1", _BLOCK // 2)])
 """A block of values: its factor, and values from 0 to 15 that stand for -8 to 7; the low halves of the bytes

@@ -18,8 +18,6 @@ from tokenizers import AddedToken, Tokenizer
 from groundline_embedding.errors import ModelError
 from groundline_embedding.ports import Vectors
 
-__all__ = ["OnnxModel", "TokenIds", "padded", "whole_texts"]
-
 type TokenIds = NDArray[np.int64]
 """Token ids of one text, special tokens included, without padding."""
 

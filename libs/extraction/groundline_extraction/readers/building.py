@@ -21,8 +21,6 @@ from groundline_extraction.readers.common import (
 from groundline_extraction.readers.grids import GridRow, Head, head_of
 from groundline_extraction.tables import TableRow, TableRows, rows_between
 
-__all__ = ["PAGE_BREAK", "MarkdownBuilder", "TablePart", "escaped", "table_text"]
-
 type TablePart = Literal["whole", "first", "next"]
 
 PAGE_BREAK: Final = "\f"

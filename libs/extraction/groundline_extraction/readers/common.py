@@ -10,30 +10,6 @@ from typing import Any, BinaryIO, Final, NamedTuple
 
 from groundline_extraction.tables import TableRows, read_rows, rows_between
 
-__all__ = [
-    "LINE_UNITS",
-    "NO_HINTS",
-    "PIECE_CHARACTERS",
-    "Give",
-    "Hints",
-    "LineEdges",
-    "MemberPart",
-    "PicturePart",
-    "Read",
-    "ReadError",
-    "ReaderLimits",
-    "clean",
-    "cut",
-    "encoded_bytes",
-    "joined",
-    "line_edges",
-    "one_line",
-    "packed",
-    "read_answer",
-    "read_picture",
-    "whole",
-]
-
 PIECE_CHARACTERS: Final = 1 << 18
 """Approximate length of the pieces of a text."""
 

@@ -9,8 +9,6 @@ import olefile  # type: ignore[import-untyped]
 
 from groundline_extraction.readers.common import ReadError
 
-__all__ = ["OLE_MARK", "CompoundFile", "guarded", "title_of"]
-
 OLE_MARK: Final = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 
 

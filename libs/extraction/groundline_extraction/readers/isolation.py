@@ -15,8 +15,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-__all__ = ["confine", "limit_cpu_seconds"]
-
 MAX_OPEN_FILES: Final = 64
 
 # Number of a system call on x86-64 and on ARM64; None if it has none.

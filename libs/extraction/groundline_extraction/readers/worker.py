@@ -24,8 +24,6 @@ from groundline_extraction.readers.common import (
 )
 from groundline_extraction.readers.isolation import confine, limit_cpu_seconds
 
-__all__ = ["main"]
-
 
 def main() -> None:
     limits = ReaderLimits(**json.loads(sys.argv[1]))

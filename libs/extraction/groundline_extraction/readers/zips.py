@@ -8,8 +8,6 @@ from typing import BinaryIO, Final
 
 from groundline_extraction.readers.common import ReaderLimits, ReadError
 
-__all__ = ["MAX_ENTRIES", "open_zip", "zip_names"]
-
 MAX_ENTRIES: Final = 10_000
 """Maximum number of members of a ZIP file; the directory of a larger one is not read."""
 MAX_DIRECTORY_BYTES: Final = 4 * 1024**2

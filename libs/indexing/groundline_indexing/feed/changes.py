@@ -6,8 +6,6 @@ from typing import Protocol
 
 from groundline_weaviate import IndexedChunk
 
-__all__ = ["Batch", "FedPartition", "FeedState", "IndexWriter", "PartitionState", "Refusals"]
-
 type Refusals = Mapping[int, str]
 """By chunk id, why the index did not take its object in."""
 

@@ -16,8 +16,6 @@ from groundline_indexing.feed.changes import Batch, FedPartition, FeedState, Ind
 from groundline_indexing.feed.metrics import INDEX_LAG, INDEX_OBJECTS, INDEX_PENDING, INDEX_SET_ASIDE
 from groundline_indexing.feed.state import HeldFeed, IndexFeed
 
-__all__ = ["Comparison", "Feeding", "compare"]
-
 BATCH: Final = 1_000
 """Chunks in one delivery: some two seconds' work, for which changes wait while an index is filled. With
 fewer, the wait for the last vectors of a batch takes a larger share of the time."""

@@ -26,8 +26,6 @@ from groundline_indexing.feed.changes import (
 )
 from groundline_indexing.partitions import chunk_table
 
-__all__ = ["HeldFeed", "IndexFeed", "is_feed_behind"]
-
 MAX_ATTEMPTS: Final = 8
 """Refusals, in about two minutes, after which a chunk is set aside."""
 

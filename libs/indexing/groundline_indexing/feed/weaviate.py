@@ -7,8 +7,6 @@ from groundline_weaviate import IndexedChunk, Space, Weaviate
 
 from groundline_indexing.feed.changes import FedPartition, Refusals
 
-__all__ = ["WeaviateIndex"]
-
 
 class WeaviateIndex:
     """An IndexWriter that creates the class of an embedding space before it first writes there."""

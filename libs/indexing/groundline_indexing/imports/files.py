@@ -10,8 +10,6 @@ from typing import Any, BinaryIO, Final
 
 from groundline_indexing.imports.records import ImportFileError
 
-__all__ = ["Batch", "batches_of", "fingerprints", "records_of"]
-
 BATCH_BYTES: Final = 2 * 1024**2
 """Size of a batch of JSON Lines: some 400 records with vectors of 384 dimensions. An import that began with
 another number does not know its batches again."""

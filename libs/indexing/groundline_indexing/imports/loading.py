@@ -73,8 +73,6 @@ from groundline_indexing.partitions import find_collection
 from groundline_indexing.preparation import open_sandbox, preparation_by
 from groundline_indexing.settings import IndexingSettings
 
-__all__ = ["discard", "import_files"]
-
 SCHEMA: Final = {"ingestor": 17}
 """Minimum version of the tables that an import works on."""
 

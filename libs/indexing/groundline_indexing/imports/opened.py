@@ -4,8 +4,6 @@ from typing import NamedTuple
 
 from groundline_indexing.partitions import chunk_table
 
-__all__ = ["Import"]
-
 
 class Import(NamedTuple):
     """An import, as far as its processes have to know it."""

@@ -15,8 +15,6 @@ from groundline_indexing.imports.records import PASSAGE_BREAK, GivenRecord
 from groundline_indexing.preparation import PartStart, Preparation, identify, prepared_chunks
 from groundline_indexing.texts import PreparedChunk, Section
 
-__all__ = ["RecordPreparation", "identified", "with_vectors"]
-
 
 def identified(record: GivenRecord, collection: StoredCollection) -> HandedIn:
     """Return the record's document with its hashes, by which one that is unchanged is known."""

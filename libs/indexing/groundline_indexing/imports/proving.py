@@ -8,8 +8,6 @@ from groundline_indexing.imports.opened import Import
 from groundline_indexing.imports.records import ImportFailedError
 from groundline_indexing.partitions import PENDING
 
-__all__ = ["offer", "withdraw"]
-
 
 async def offer(connection: Connection, target: Import) -> None:
     """Let searches that ask for the candidate find what the attached import will make of the collection.

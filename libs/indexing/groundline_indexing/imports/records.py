@@ -14,18 +14,6 @@ from numpy.typing import NDArray
 
 from groundline_indexing.inputs import document_input
 
-__all__ = [
-    "PASSAGE_BREAK",
-    "BatchResult",
-    "GivenRecord",
-    "ImportFailedError",
-    "ImportFileError",
-    "ImportProgress",
-    "RecordFailure",
-    "given_record",
-]
-
-
 PASSAGE_BREAK: Final = "\n\n"
 """Separator of a document's passages, in its text."""
 

@@ -33,8 +33,6 @@ from groundline_indexing.revisions.keeping import keep_revisions, settle_revisio
 from groundline_indexing.revisions.past import past_partition, retire
 from groundline_indexing.vector_indexes import build_vector_index, is_vector_index_due
 
-__all__ = ["OpenImport", "discard_import", "drop_orphaned_imports", "open_import"]
-
 _LOCKS: Final = 0x696D70
 """First half of the advisory lock's key; the second is the partition's id. The holder runs the import."""
 

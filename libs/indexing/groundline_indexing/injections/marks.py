@@ -16,8 +16,6 @@ from importlib.resources import files
 from itertools import chain
 from typing import Any, Final
 
-__all__ = ["MARK", "looks_injected", "strings_of"]
-
 MARK: Final = "promptInjection"
 """Key of a chunk's metadata, true where its text, or its document's title, name or metadata, is marked."""
 

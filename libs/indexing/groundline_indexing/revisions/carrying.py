@@ -18,8 +18,6 @@ from groundline_indexing.partitions import chunk_table, copied_columns
 from groundline_indexing.revisions.numbers import DIGEST_BYTES
 from groundline_indexing.revisions.past import retire
 
-__all__ = ["CarriedChunks"]
-
 # Columns that a search reads or shows of a chunk. Its place in the document may differ between revisions.
 _SAID: Final = (
     "document_id",

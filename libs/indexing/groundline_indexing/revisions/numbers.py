@@ -6,8 +6,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["DIGEST_BYTES", "SegmentNumbers"]
-
 DIGEST_BYTES: Final = 16
 
 

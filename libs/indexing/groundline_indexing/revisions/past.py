@@ -31,17 +31,6 @@ from groundline_indexing.partitions import (
     leave_partition,
 )
 
-__all__ = [
-    "RENEWED",
-    "PastChunks",
-    "close_revisions",
-    "note_revisions",
-    "past_partition",
-    "retire",
-    "set_searchable",
-    "swap_past",
-]
-
 LEAST_BYTES: Final = 64 * 2**20
 """Size of the newest partition of the past, in bytes, below which no other is begun, unless the partition in
 use is larger: then it counts, so that a search of one time reads two or three that are as large as this."""

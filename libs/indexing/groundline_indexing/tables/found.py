@@ -10,8 +10,6 @@ from groundline_extraction.tables import TableRow, TableRows
 from groundline_tables.columns import MAX_COLUMNS, Column, ColumnEvidence, columns_of
 from groundline_tables.values import DecimalMark, folded_text, is_blank, is_total
 
-__all__ = ["MAX_ROWS", "FoundTable", "StoredRow", "found_tables", "stored_rows"]
-
 MAX_ROWS: Final = 1_000_000
 """Maximum rows of a table, as the contract says."""
 

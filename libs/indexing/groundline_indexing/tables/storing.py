@@ -19,8 +19,6 @@ from groundline_indexing.documents import ReadyDocument
 from groundline_indexing.tables.found import FoundTable, StoredRow, found_tables, stored_rows
 from groundline_indexing.texts import Series
 
-__all__ = ["store_tables", "tables_of"]
-
 COPIED_ROWS: Final = 5_000
 """Rows that are in memory at a time."""
 

@@ -10,21 +10,6 @@ from typing import Final
 from opentelemetry import metrics
 from opentelemetry.util.types import AttributeValue
 
-__all__ = [
-    "SECONDS",
-    "TOKENS",
-    "BoundedNames",
-    "Counter",
-    "Gauge",
-    "Histogram",
-    "Metric",
-    "ObservedGauge",
-    "count_from_zero",
-    "is_measuring",
-    "prometheus_label",
-    "prometheus_name",
-]
-
 type Labels = Mapping[str, AttributeValue]
 
 _NONE: Final[Labels] = {}

@@ -23,8 +23,6 @@ from groundline_runtime.metrics.common import (
 from groundline_runtime.serving.share import ClientShare
 from groundline_runtime.turns import ClientQueue
 
-__all__ = ["MAX_WAITING", "MAX_WAIT_SECONDS", "Admission", "ConcurrencyLimit"]
-
 MAX_WAIT_SECONDS: Final = 2.0
 """Maximum wait for a turn, in seconds; a request that would wait longer is refused. Calls of a chat that has
 begun wait until their deadline."""

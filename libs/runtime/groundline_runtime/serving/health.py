@@ -14,8 +14,6 @@ from grpc_health.v1.health import aio as health_aio
 from groundline_runtime.telemetry.recording import is_recording
 from groundline_runtime.waking import Waking
 
-__all__ = ["LIVENESS", "OVERALL", "HealthMonitor"]
-
 LIVENESS: Final = "liveness"
 OVERALL: Final = ""
 THREAD_SECONDS: Final = 60.0

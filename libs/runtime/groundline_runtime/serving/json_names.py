@@ -8,8 +8,6 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from groundline_runtime.context import is_transcoded
 from groundline_runtime.errors import FieldViolation, GroundlineError, InvalidArgumentError
 
-__all__ = ["as_sent", "json_violation"]
-
 _STEP: Final = re.compile(r"([a-z0-9_]+)((?:\[\d+\])?)(\.?)")
 _NAME: Final = re.compile(r"\b[a-z0-9]+(?:_[a-z0-9]+)+\b")
 

@@ -6,8 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-__all__ = ["ClientShare", "processor_wait_seconds"]
-
 _LOOK_SECONDS: Final = 0.1
 _COMPANY_SECONDS: Final = 10.0
 """Time for which a client counts as there after it has asked, in seconds."""

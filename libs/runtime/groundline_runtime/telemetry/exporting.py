@@ -33,8 +33,6 @@ from opentelemetry.util.types import Attributes
 from groundline_runtime.metrics.declaring import count_from_zero
 from groundline_runtime.telemetry.logs import json_formatter
 
-__all__ = ["exporting"]
-
 EXPORT_TIMEOUT_SECONDS: Final = 5.0
 FLUSH_SECONDS: Final = 2.0
 SPAN_DELAY_MILLIS: Final = 1_000

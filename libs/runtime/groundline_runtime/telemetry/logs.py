@@ -9,8 +9,6 @@ import structlog
 from opentelemetry import trace
 from structlog.typing import EventDict, Processor, WrappedLogger
 
-__all__ = ["configure_logs", "json_formatter"]
-
 # Credentials that a driver may repeat in its error text: the user part of a URL, and name=value pairs.
 _URL_CREDENTIALS: Final = re.compile(r"(?<=://)[^/\s@'\"]*:[^/\s@'\"]*(?=@)")
 _NAMED_SECRETS: Final = re.compile(

@@ -35,8 +35,6 @@ from prometheus_client.samples import Exemplar
 from groundline_runtime.errors import FailedPreconditionError
 from groundline_runtime.metrics.declaring import prometheus_label, prometheus_name
 
-__all__ = ["serving_metrics"]
-
 READ_SECONDS: Final = 5.0
 """Maximum time between two parts of a request, in seconds. Requests are answered one after the other."""
 

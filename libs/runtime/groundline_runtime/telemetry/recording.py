@@ -6,8 +6,6 @@ from contextlib import contextmanager
 from opentelemetry import propagate, trace
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-__all__ = ["is_recording", "telemetry"]
-
 
 @contextmanager
 def telemetry(

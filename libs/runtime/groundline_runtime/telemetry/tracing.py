@@ -17,8 +17,6 @@ from opentelemetry.instrumentation.grpc._aio_client import (
 )
 from opentelemetry.instrumentation.grpc._aio_server import OpenTelemetryAioServerInterceptor
 
-__all__ = ["ServerTracing", "client_interceptors"]
-
 
 def client_interceptors() -> list[grpc.aio.ClientInterceptor]:
     """Return the interceptors that give every outbound call a span."""

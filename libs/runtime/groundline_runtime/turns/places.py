@@ -10,8 +10,6 @@ from typing import Final
 
 from groundline_runtime.turns.queue import ClientQueue
 
-__all__ = ["ClientTurns"]
-
 
 class ClientTurns:
     """Places, at most `places` taken at a time; one client has all but one of them, if there are several.

@@ -9,8 +9,6 @@ from typing import Final
 
 from groundline_runtime.turns.use import RecentUse
 
-__all__ = ["ClientQueue"]
-
 _URGENT_IN_A_ROW: Final = 3
 """Maximum consecutive turns of a client's urgent items while others of it wait: with few places, the urgent
 ones of many chats would otherwise take every turn."""

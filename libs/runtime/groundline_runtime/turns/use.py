@@ -7,8 +7,6 @@ from typing import Final
 
 from cachetools import LRUCache
 
-__all__ = ["RecentUse"]
-
 HALF_LIFE_SECONDS: Final = 60.0
 """Time after which half of what a client has used is forgotten, in seconds."""
 MAX_CLIENTS: Final = 10_000

@@ -18,8 +18,6 @@ from groundline_extraction.readers.common import (
 from groundline_extraction.readers.containers.members import MAX_MEMBERS, Members
 from groundline_extraction.readers.zips import open_zip
 
-__all__ = ["find_members", "is_litter", "read", "read_pieces"]
-
 
 def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
     """Return all of `read_pieces` at once, without the members."""

@@ -28,8 +28,6 @@ from groundline_extraction.readers.compound import OLE_MARK
 from groundline_extraction.readers.containers.members import MAX_WHOLE_BYTES, Members
 from groundline_extraction.readers.containers.outlook import mail_of
 
-__all__ = ["bytes_of", "find_members", "message_of", "read", "read_pieces"]
-
 type Part = MIMEPart[Any, Any]
 
 MAX_ATTACHMENTS: Final = 200

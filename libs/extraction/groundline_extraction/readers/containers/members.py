@@ -19,8 +19,6 @@ from groundline_extraction.readers.common import (
 )
 from groundline_extraction.texts import MEMBER_MARK
 
-__all__ = ["MAX_DEPTH", "MAX_MEMBERS", "MAX_WHOLE_BYTES", "Members", "OpenFile"]
-
 MAX_DEPTH: Final = 3
 """Maximum depth of files within files."""
 MAX_MEMBERS: Final = 1000

@@ -20,8 +20,6 @@ from groundline_extraction.readers.compound import CompoundFile, guarded
 from groundline_extraction.readers.containers.members import MAX_DEPTH
 from groundline_extraction.readers.office import rtf
 
-__all__ = ["mail_of"]
-
 MAX_STORAGES: Final = 200
 """Maximum recipients, and attachments, of one message."""
 MAX_RTF_BYTES: Final = 64 * 1024**2

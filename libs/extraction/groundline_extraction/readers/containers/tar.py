@@ -27,8 +27,6 @@ from groundline_extraction.readers.containers.archive import is_litter
 from groundline_extraction.readers.containers.members import MAX_MEMBERS, MAX_WHOLE_BYTES, Members
 from groundline_extraction.readers.zips import MAX_ENTRIES
 
-__all__ = ["find_members", "read", "read_pieces"]
-
 _OPENERS: Final[dict[bytes, Callable[[BinaryIO], BinaryIO]]] = {
     b"\x1f\x8b": lambda file: cast("BinaryIO", gzip.GzipFile(fileobj=file)),
     b"BZh": lambda file: cast("BinaryIO", bz2.BZ2File(file)),

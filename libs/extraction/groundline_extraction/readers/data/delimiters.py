@@ -6,8 +6,6 @@ from collections import Counter
 from itertools import islice
 from typing import Final
 
-__all__ = ["DELIMITERS", "best_delimiter", "delimiter_of", "stated_delimiter"]
-
 DELIMITERS: Final = ",;\t|"
 _STATED: Final = re.compile(r"(\"?)sep=([^\"\r\n])\1(?:\r\n?|\n|$)", re.IGNORECASE)
 _LOOKED_AT_ROWS: Final = 50

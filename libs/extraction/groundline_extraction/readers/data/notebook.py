@@ -8,8 +8,6 @@ from groundline_extraction.headings import read_headings
 from groundline_extraction.readers.building import MarkdownBuilder
 from groundline_extraction.readers.common import Hints, Read, ReaderLimits, ReadError
 
-__all__ = ["read"]
-
 MAX_OUTPUT_CHARACTERS: Final = 10_000
 """Maximum characters of one cell's output; a longer one is data as a rule."""
 

@@ -23,8 +23,6 @@ from groundline_extraction.readers.common import (
     whole,
 )
 
-__all__ = ["read", "read_pieces", "record_text"]
-
 MAX_DEPTH: Final = 100
 MAX_WHOLE_BYTES: Final = 16 * 1024**2
 """Maximum size parsed by json, which names the line of a fault, and accepts NaN; larger files are parsed

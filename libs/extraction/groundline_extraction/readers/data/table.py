@@ -20,8 +20,6 @@ from groundline_extraction.readers.common import (
 from groundline_extraction.readers.data.delimiters import best_delimiter, stated_delimiter
 from groundline_extraction.tables import TableRow, TableRows
 
-__all__ = ["read", "read_pieces", "row_text"]
-
 
 def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
     """Return all of `read_pieces` at once."""

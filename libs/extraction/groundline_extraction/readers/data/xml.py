@@ -13,8 +13,6 @@ from groundline_extraction.readers.common import (
     one_line,
 )
 
-__all__ = ["parsed", "read"]
-
 _LEFT_OUT: Final = frozenset({"style", "script", "metadata", "path", "clipPath", "image"})
 
 

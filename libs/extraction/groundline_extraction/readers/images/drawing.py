@@ -9,8 +9,6 @@ from PIL import Image
 from groundline_extraction.readers.common import Give, Hints, MemberPart, Read, ReaderLimits, ReadError
 from groundline_extraction.readers.images.image import opened
 
-__all__ = ["MAX_PIXELS", "give_picture", "no_such_page", "read_pieces", "scale_of"]
-
 MAX_PIXELS: Final = 4_000_000
 """Maximum pixels of a picture, as the contract has it."""
 _PART_BYTES: Final = 1024**2

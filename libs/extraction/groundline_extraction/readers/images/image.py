@@ -22,8 +22,6 @@ from groundline_extraction.readers.common import (
     line_edges,
 )
 
-__all__ = ["Recognized", "opened", "read", "recognized", "shown"]
-
 # Below it tesseract only guesses an image's orientation.
 _SURE_OF_ORIENTATION: Final = 2.0
 _SURE_OF_TEXT: Final = 0.8

@@ -13,8 +13,6 @@ from groundline_extraction.readers.building import MarkdownBuilder
 from groundline_extraction.readers.common import NO_HINTS, ReaderLimits, ReadError
 from groundline_extraction.readers.images import image
 
-__all__ = ["add_picture", "embedded_pictures", "picture_text", "record_picture"]
-
 MIN_PICTURE_BYTES: Final = 2000
 """Minimum size of a picture; smaller ones are lines, logos and icons."""
 _EMBEDDED: Final = re.compile(r"\s*data:image/[^,]*;\s*base64\s*", re.IGNORECASE)

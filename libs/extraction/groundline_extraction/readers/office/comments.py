@@ -11,8 +11,6 @@ from groundline_extraction.readers.common import clean
 from groundline_extraction.readers.office.relations import relations_of
 from groundline_extraction.readers.office.sheets import Comments
 
-__all__ = ["comments_of"]
-
 _NOTES: Final = "comments"
 _THREADS: Final = "threadedComment"
 

@@ -16,8 +16,6 @@ from groundline_extraction.readers.compound import CompoundFile, guarded, title_
 from groundline_extraction.readers.grids import spread
 from groundline_extraction.readers.office.docx import MAX_CELLS
 
-__all__ = ["read"]
-
 PAGE_BYTES: Final = 512
 MAX_COLUMNS: Final = 200
 

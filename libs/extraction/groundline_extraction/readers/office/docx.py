@@ -20,8 +20,6 @@ from groundline_extraction.readers.images.pictures import picture_text, record_p
 from groundline_extraction.readers.office.relations import relations_of
 from groundline_extraction.readers.zips import open_zip
 
-__all__ = ["read", "read_pieces"]
-
 type Element = Any
 
 MAX_CELLS: Final = 500_000

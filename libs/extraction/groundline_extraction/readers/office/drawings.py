@@ -6,8 +6,6 @@ from typing import Final
 from groundline_extraction.readers.data.xml import parsed
 from groundline_extraction.readers.office.relations import relations_of
 
-__all__ = ["pictures_of"]
-
 _ANCHORS: Final = ("{*}twoCellAnchor", "{*}oneCellAnchor", "{*}absoluteAnchor")
 _EMBED: Final = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}embed"
 

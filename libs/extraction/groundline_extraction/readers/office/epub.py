@@ -15,8 +15,6 @@ from groundline_extraction.readers.images.pictures import picture_text, record_p
 from groundline_extraction.readers.web.markup import add_markup
 from groundline_extraction.readers.zips import open_zip
 
-__all__ = ["read"]
-
 _NAMES: Final = {
     "c": "urn:oasis:names:tc:opendocument:xmlns:container",
     "o": "http://www.idpf.org/2007/opf",

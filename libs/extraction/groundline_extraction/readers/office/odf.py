@@ -14,8 +14,6 @@ from groundline_extraction.readers.images.pictures import add_picture
 from groundline_extraction.readers.office.sheets import MAX_CELLS, Sheet, add_sheet
 from groundline_extraction.readers.zips import open_zip
 
-__all__ = ["read"]
-
 type Element = Any
 
 MAX_REPEATED: Final = 1000

@@ -12,8 +12,6 @@ from groundline_extraction.readers.building import MarkdownBuilder
 from groundline_extraction.readers.common import Hints, Read, ReaderLimits, ReadError, clean
 from groundline_extraction.readers.compound import CompoundFile, guarded, title_of
 
-__all__ = ["read"]
-
 MAX_SAVES: Final = 1000
 MAX_DEPTH: Final = 50
 """Maximum depth of groups of shapes."""

@@ -16,8 +16,6 @@ from groundline_extraction.readers.grids import GridRow
 from groundline_extraction.readers.images.pictures import add_picture
 from groundline_extraction.readers.zips import open_zip
 
-__all__ = ["read"]
-
 MAX_POINTS: Final = 10_000
 """Maximum points of a chart's series."""
 

@@ -5,8 +5,6 @@ import zipfile
 
 from groundline_extraction.readers.data.xml import parsed
 
-__all__ = ["relations_of"]
-
 
 def relations_of(archive: zipfile.ZipFile, path: str) -> dict[str, tuple[str, str]]:
     """Return the kind and the path of each part that a part refers to, by the relation's id; without those

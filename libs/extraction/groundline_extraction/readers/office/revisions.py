@@ -3,8 +3,6 @@
 import re
 from typing import Final
 
-__all__ = ["without_deletions"]
-
 _TOKEN: Final = re.compile(
     r"\\(?P<word>[a-z]{1,32})(?P<number>-?[0-9]{1,10})? ?|\\'[0-9a-fA-F]{2}|\\.|(?P<brace>[{}])|[^\\{}]+",
     re.DOTALL | re.IGNORECASE,

@@ -11,8 +11,6 @@ from groundline_extraction.readers.common import Hints, Read, ReaderLimits, Read
 from groundline_extraction.readers.grids import GridRow
 from groundline_extraction.readers.office.revisions import without_deletions
 
-__all__ = ["read"]
-
 _CODE_PAGE: Final = re.compile(rb"\\ansicpg(\d{3,5})")
 _TITLE: Final = re.compile(r"\{\\title ([^{}\\]*)\}")
 

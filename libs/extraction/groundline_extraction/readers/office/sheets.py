@@ -16,8 +16,6 @@ from groundline_extraction.readers.grids import is_names, joined_names
 from groundline_extraction.readers.images.pictures import record_picture
 from groundline_extraction.tables import TableRow
 
-__all__ = ["MAX_CELLS", "Comments", "Merged", "Numbers", "Rows", "Sheet", "add_sheet", "fill_merged"]
-
 MAX_CELLS: Final = 2_000_000
 
 type Rows = list[list[str]]

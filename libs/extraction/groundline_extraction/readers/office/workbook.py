@@ -31,8 +31,6 @@ from groundline_extraction.readers.office.sheets import (
 )
 from groundline_extraction.readers.zips import open_zip
 
-__all__ = ["read"]
-
 
 def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
     """Read values as the sheets show them, hidden sheets too: people search for what they hold.

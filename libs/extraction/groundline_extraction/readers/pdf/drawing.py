@@ -9,8 +9,6 @@ from groundline_extraction.readers.images.drawing import give_picture, no_such_p
 from groundline_extraction.readers.pdf.forms import open_forms
 from groundline_extraction.readers.pdf.reader import opened
 
-__all__ = ["read_pieces"]
-
 
 def read_pieces(file: BinaryIO, hints: Hints, limits: ReaderLimits, give: Give) -> None:
     """Draw the page that the hints name, with its forms. Raises ReadError with PAGE_NOT_FOUND, and as reading

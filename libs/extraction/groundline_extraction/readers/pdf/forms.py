@@ -12,8 +12,6 @@ import pypdfium2.raw as pdfium
 
 from groundline_extraction.readers.common import one_line
 
-__all__ = ["fields_of", "open_forms"]
-
 MAX_FIELDS: Final = 10_000
 """Maximum annotations of one page that are searched for fields."""
 MAX_VALUE: Final = 65_536

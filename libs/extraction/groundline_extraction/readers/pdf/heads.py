@@ -6,8 +6,6 @@ from itertools import takewhile
 from groundline_extraction.readers.grids import GridRow, head_of
 from groundline_extraction.readers.pdf.layout import Cell, around
 
-__all__ = ["with_one_head"]
-
 
 def with_one_head(rows: Sequence[Sequence[Cell]]) -> tuple[Sequence[Cell], Sequence[Sequence[Cell]]]:
     """Return a table's titles, which are merged cells that fill its first rows, and its other rows, of which

@@ -10,8 +10,6 @@ from groundline_extraction.readers.common import ReaderLimits
 from groundline_extraction.readers.images.image import MAX_SHOWN_PIXELS, shown
 from groundline_extraction.readers.pdf.layout import Box, Page
 
-__all__ = ["add_pictures"]
-
 MIN_POINTS: Final = 54.0
 """Minimum width and height on the page, in points: three quarters of an inch."""
 MAX_DPI: Final = 300

@@ -4,8 +4,6 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-__all__ = ["BULLET", "CUT_WORD", "contents_line", "is_hanging"]
-
 BULLET: Final = re.compile(r"[•◦▪‣·●○■□–—*-]$|\(?[0-9]{1,3}[.)]$|\(?[a-zA-Z][.)]$")
 CUT_WORD: Final = re.compile(r"[^\W\d_][-\xad]$")
 

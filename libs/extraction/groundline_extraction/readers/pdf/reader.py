@@ -24,8 +24,6 @@ from groundline_extraction.readers.pdf.heads import with_one_head
 from groundline_extraction.readers.pdf.layout import Block, Box, Page, Rule, Turn, Word, blocks_of, style_of
 from groundline_extraction.readers.pdf.pictures import add_pictures
 
-__all__ = ["opened", "read"]
-
 SAMPLED_PAGES: Final = 60
 """Maximum pages from which a document's style is derived."""
 MAX_CHARACTERS: Final = 200_000

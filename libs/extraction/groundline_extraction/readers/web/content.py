@@ -11,8 +11,6 @@ from typing import Any, Final
 
 from groundline_extraction.readers.web.markup import HEADINGS, INLINE
 
-__all__ = ["without_surroundings"]
-
 type Element = Any
 """lxml's elements, whose stubs do not tell them from comments."""
 

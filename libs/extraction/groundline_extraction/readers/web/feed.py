@@ -17,8 +17,6 @@ from groundline_extraction.readers.common import (
     one_line,
 )
 
-__all__ = ["read"]
-
 MAX_ENTRIES: Final = 10_000
 MAX_CATEGORIES: Final = 50
 _PLAIN: Final = "text/plain"

@@ -28,8 +28,6 @@ from groundline_extraction.readers.web.content import without_surroundings
 from groundline_extraction.readers.web.long_html import read_long
 from groundline_extraction.readers.web.markup import add_markup
 
-__all__ = ["read", "read_pieces"]
-
 MAX_WHOLE_BYTES: Final = 8 * 1024**2
 """Maximum size read as a tree, which takes ten times its size, and by trafilatura."""
 

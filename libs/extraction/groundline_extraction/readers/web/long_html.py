@@ -17,8 +17,6 @@ from groundline_extraction.readers.web.markup import (
     is_left_out,
 )
 
-__all__ = ["read_long"]
-
 type Attributes = Mapping[Any, Any]
 
 BLOCK_CHARACTERS: Final = 1 << 16

@@ -7,8 +7,6 @@ from typing import Any, Final
 from groundline_extraction.readers.building import MarkdownBuilder, TablePart
 from groundline_extraction.readers.grids import spread
 
-__all__ = ["BLOCKS", "HEADINGS", "INLINE", "MAX_DEPTH", "add_markup", "is_left_out", "span"]
-
 type Element = Any
 """lxml's elements, whose stubs do not tell them from comments."""
 

@@ -7,8 +7,6 @@ from groundline_extraction.readers.common import Hints, Read, ReaderLimits, Read
 from groundline_extraction.readers.containers.mail import bytes_of, message_of
 from groundline_extraction.readers.web import html
 
-__all__ = ["read"]
-
 MAX_PARTS: Final = 10_000
 
 

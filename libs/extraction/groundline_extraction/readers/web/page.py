@@ -17,8 +17,6 @@ from groundline_extraction.readers.common import (
     one_line,
 )
 
-__all__ = ["read"]
-
 MAX_LINKS: Final = 10_000
 
 

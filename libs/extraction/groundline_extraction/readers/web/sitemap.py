@@ -14,8 +14,6 @@ from groundline_extraction.readers.common import (
 )
 from groundline_extraction.readers.data.xml import parsed
 
-__all__ = ["read"]
-
 MAX_ENTRIES: Final = 50_000
 """Maximum entries that the protocol allows."""
 _KINDS: Final = {"url": "page", "sitemap": "sitemap"}
