@@ -125,8 +125,9 @@ class Contract:
             "from groundline_client.transport.rpc import Rpc\n",
         ]
         for endpoint in self._endpoints:
-            facts = ", has_body=True" if endpoint.body_field == "*" else ""
-            facts += ", is_idempotent=True" if endpoint.is_idempotent else ""
+            is_upload = endpoint.verb in ("PATCH", "POST") and endpoint.body_field != "*"
+            facts = ", is_upload=True" if is_upload else ""
+            facts += "" if endpoint.is_idempotent else ", is_idempotent=False"
             held = [
                 f"models.{kind.name}" + (f', "{field.json_name}"' if field else "")
                 for kind, field in results(endpoint)

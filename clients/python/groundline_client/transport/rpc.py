@@ -31,9 +31,9 @@ class Rpc[Response]:
     response: type[Response]
     member: str = ""
     """Member of the answer that holds the response, or a page's entries; "" if the answer is the response."""
-    has_body: bool = False
-    """Whether the other fields are in the body; otherwise they are query parameters."""
-    is_idempotent: bool = False
+    is_upload: bool = False
+    """Whether the body is a file, so that the other fields are query parameters."""
+    is_idempotent: bool = True
     """Whether repeating the request has no further effect, by the contract's idempotency_level."""
 
     def http_request(self, request: JsonObject) -> HttpRequest:
@@ -45,7 +45,7 @@ class Rpc[Response]:
             return quote(str(rest.pop(head + "".join(map(str.capitalize, others)), "")), safe="")
 
         path = _PARAMETER.sub(segment, self.path)
-        if self.has_body:
+        if self.verb in ("PATCH", "POST") and not self.is_upload:
             return HttpRequest(path, {}, rest)
         return HttpRequest(path, {name: _parameter(value) for name, value in rest.items()}, None)
 
