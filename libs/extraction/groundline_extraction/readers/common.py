@@ -4,6 +4,7 @@ import base64
 import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from math import ceil, floor
 from typing import Any, BinaryIO, Final, NamedTuple
@@ -247,6 +248,18 @@ class ReadError(Exception):
         super().__init__(message)
         self.reason = reason
         self.message = message
+
+
+@contextmanager
+def parsing(what: str) -> Iterator[None]:
+    """Raise ReadError with CORRUPT_DOCUMENT for whatever a parser fails with on a broken file; `what` names a
+    sound one."""
+    try:
+        yield
+    except (ReadError, MemoryError, RecursionError):
+        raise
+    except Exception as error:
+        raise ReadError("CORRUPT_DOCUMENT", f"not {what} ({type(error).__name__})") from None
 
 
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")

@@ -2,7 +2,7 @@
 
 import io
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import olefile  # type: ignore[import-untyped]
@@ -10,16 +10,6 @@ import olefile  # type: ignore[import-untyped]
 from groundline_extraction.readers.common import ReadError
 
 OLE_MARK: Final = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
-
-
-def guarded[T](work: Callable[[], T]) -> T:
-    """Raise ReadError for the errors that broken offsets and lengths cause."""
-    try:
-        return work()
-    except (ReadError, MemoryError, RecursionError):
-        raise
-    except Exception as error:
-        raise ReadError("CORRUPT_DOCUMENT", f"not a sound document ({type(error).__name__})") from None
 
 
 class CompoundFile:

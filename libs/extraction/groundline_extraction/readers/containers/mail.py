@@ -7,7 +7,7 @@ import importlib
 import io
 import mimetypes
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from email.message import EmailMessage, MIMEPart
 from functools import partial
 from typing import Any, BinaryIO, Final
@@ -22,6 +22,7 @@ from groundline_extraction.readers.common import (
     ReaderLimits,
     ReadError,
     one_line,
+    parsing,
     whole,
 )
 from groundline_extraction.readers.compound import OLE_MARK
@@ -51,7 +52,8 @@ def read_pieces(file: BinaryIO, hints: Hints, limits: ReaderLimits, give: Give) 
     sources = _sources(file)
     if len(sources) == 1:
         message = message_of(sources[0])
-        _guarded(lambda: give(_read(message, hints, limits)))
+        with parsing("a sound mail"):
+            give(_read(message, hints, limits))
     else:
         _give_all(sources, hints, limits, give)
     if hints.with_members:
@@ -66,14 +68,16 @@ def find_members(file: BinaryIO, members: Members) -> None:
 def _find(sources: Sequence[bytes], members: Members) -> None:
     for source in sources:
         message = message_of(source)
-        _guarded(partial(_take_attachments, message, members))
+        with parsing("a sound mail"):
+            _take_attachments(message, members)
 
 
 def _give_all(sources: Sequence[bytes], hints: Hints, limits: ReaderLimits, give: Give) -> None:
     builder = MarkdownBuilder(limits)
     for source in sources:
         message = message_of(source)
-        _guarded(partial(_add, builder, message, hints, limits))
+        with parsing("a sound mail"):
+            _add(builder, message, hints, limits)
         if builder.is_piece:
             give(builder.read())
     give(builder.read())
@@ -92,23 +96,10 @@ def _sources(file: BinaryIO) -> Sequence[bytes]:
 
 
 def message_of(data: bytes) -> EmailMessage:
-    def parsed() -> EmailMessage:
+    with parsing("a sound mail"):
         message = email.message_from_bytes(data, policy=email.policy.default)
-        assert isinstance(message, EmailMessage), "is what the policy makes"
-        return message
-
-    return _guarded(parsed)
-
-
-def _guarded[T](work: Callable[[], T]) -> T:
-    """Raise ReadError for the many errors of the parser, which headers that break the rules cause even when
-    they are looked at."""
-    try:
-        return work()
-    except (ReadError, MemoryError, RecursionError):
-        raise
-    except Exception as error:
-        raise ReadError("CORRUPT_DOCUMENT", f"not a sound mail ({type(error).__name__})") from None
+    assert isinstance(message, EmailMessage), "is what the policy makes"
+    return message
 
 
 def _read(message: EmailMessage, hints: Hints, limits: ReaderLimits) -> Read:

@@ -15,8 +15,8 @@ from typing import Any, Final
 from compressed_rtf import decompress  # type: ignore[import-untyped]
 
 from groundline_extraction.encoding import decoded
-from groundline_extraction.readers.common import NO_HINTS, ReaderLimits, ReadError, one_line
-from groundline_extraction.readers.compound import CompoundFile, guarded
+from groundline_extraction.readers.common import NO_HINTS, ReaderLimits, ReadError, one_line, parsing
+from groundline_extraction.readers.compound import CompoundFile
 from groundline_extraction.readers.containers.members import MAX_DEPTH
 from groundline_extraction.readers.office import rtf
 
@@ -40,7 +40,8 @@ _TYPE: Final = re.compile(r"[\w.+-]+/[\w.+-]+")
 
 def mail_of(data: bytes) -> bytes:
     """Return a message as a mail. Raises ReadError with CORRUPT_DOCUMENT or DOCUMENT_TOO_LARGE."""
-    return guarded(lambda: _Message(CompoundFile(data), ()).mail(0).as_bytes())
+    with parsing("a sound document"):
+        return _Message(CompoundFile(data), ()).mail(0).as_bytes()
 
 
 class _Storage:

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from groundline_extraction.readers.building import MarkdownBuilder, escaped
-from groundline_extraction.readers.common import Hints, Read, ReaderLimits, ReadError, clean
-from groundline_extraction.readers.compound import CompoundFile, guarded, title_of
+from groundline_extraction.readers.common import Hints, Read, ReaderLimits, ReadError, clean, parsing
+from groundline_extraction.readers.compound import CompoundFile, title_of
 from groundline_extraction.readers.grids import spread
 from groundline_extraction.readers.office.docx import MAX_CELLS
 
@@ -43,7 +43,8 @@ type Properties = Mapping[int, bytes]
 def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
     """Read the body, then notes, comments, text boxes, headers and footers. Raises ReadError with
     ENCRYPTED_DOCUMENT, CORRUPT_DOCUMENT, DOCUMENT_TOO_LARGE or UNSUPPORTED_TYPE (of Word 6 or 95)."""
-    return guarded(lambda: _Document(CompoundFile(data), limits).read())
+    with parsing("a sound document"):
+        return _Document(CompoundFile(data), limits).read()
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Final
 from lxml import etree
 
 from groundline_extraction.readers.building import MarkdownBuilder, TablePart, escaped
-from groundline_extraction.readers.common import Give, Hints, Read, ReaderLimits, ReadError, whole
+from groundline_extraction.readers.common import Give, Hints, Read, ReaderLimits, ReadError, parsing, whole
 from groundline_extraction.readers.data.xml import parsed
 from groundline_extraction.readers.grids import Cell, GridRow, spread
 from groundline_extraction.readers.images.pictures import picture_text, record_picture
@@ -49,15 +49,9 @@ def read_pieces(file: BinaryIO, hints: Hints, limits: ReaderLimits, give: Give) 
 
     Raises ReadError with ENCRYPTED_DOCUMENT, CORRUPT_DOCUMENT or DOCUMENT_TOO_LARGE.
     """
-    with open_zip(file, limits) as archive:
-        try:
-            for piece in _Writer(_Package(archive), limits, with_pictures=hints.with_pictures).pieces():
-                give(piece)
-        except (ReadError, MemoryError, RecursionError):
-            raise
-        except Exception as error:
-            # XML and package layers each have errors of their own for a broken file.
-            raise ReadError("CORRUPT_DOCUMENT", f"not a sound DOCX ({type(error).__name__})") from None
+    with open_zip(file, limits) as archive, parsing("a sound DOCX"):
+        for piece in _Writer(_Package(archive), limits, with_pictures=hints.with_pictures).pieces():
+            give(piece)
 
 
 class _Package:

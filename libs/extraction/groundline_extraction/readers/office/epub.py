@@ -9,7 +9,7 @@ from zipfile import ZipFile
 from lxml import html
 
 from groundline_extraction.readers.building import MarkdownBuilder
-from groundline_extraction.readers.common import Hints, Read, ReaderLimits, ReadError
+from groundline_extraction.readers.common import Hints, Read, ReaderLimits, ReadError, parsing
 from groundline_extraction.readers.data.xml import parsed
 from groundline_extraction.readers.images.pictures import picture_text, record_picture
 from groundline_extraction.readers.web.markup import add_markup
@@ -25,13 +25,8 @@ _NAMES: Final = {
 def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
     """Read the chapters in the order of the spine. Raises ReadError with ENCRYPTED_DOCUMENT, CORRUPT_DOCUMENT
     or DOCUMENT_TOO_LARGE."""
-    with open_zip(io.BytesIO(data), limits) as archive:
-        try:
-            return _read(archive, hints, limits)
-        except (ReadError, MemoryError):
-            raise
-        except Exception as error:
-            raise ReadError("CORRUPT_DOCUMENT", f"not a sound EPUB ({type(error).__name__})") from None
+    with open_zip(io.BytesIO(data), limits) as archive, parsing("a sound EPUB"):
+        return _read(archive, hints, limits)
 
 
 def _read(archive: ZipFile, hints: Hints, limits: ReaderLimits) -> Read:

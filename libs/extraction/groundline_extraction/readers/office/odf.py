@@ -7,7 +7,7 @@ from typing import Any, Final
 from zipfile import ZipFile
 
 from groundline_extraction.readers.building import MarkdownBuilder
-from groundline_extraction.readers.common import Hints, Read, ReaderLimits, ReadError
+from groundline_extraction.readers.common import Hints, Read, ReaderLimits, ReadError, parsing
 from groundline_extraction.readers.data.xml import parsed
 from groundline_extraction.readers.grids import GridRow, spread
 from groundline_extraction.readers.images.pictures import add_picture
@@ -40,13 +40,8 @@ _SHORT: Final = {address: name for name, address in _NAMES.items()}
 def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
     """Read a text, workbook or presentation. Raises ReadError with ENCRYPTED_DOCUMENT, CORRUPT_DOCUMENT or
     DOCUMENT_TOO_LARGE."""
-    with open_zip(io.BytesIO(data), limits) as archive:
-        try:
-            return _read(archive, hints, limits)
-        except (ReadError, MemoryError, RecursionError):
-            raise
-        except Exception as error:
-            raise ReadError("CORRUPT_DOCUMENT", f"not sound OpenDocument ({type(error).__name__})") from None
+    with open_zip(io.BytesIO(data), limits) as archive, parsing("sound OpenDocument"):
+        return _read(archive, hints, limits)
 
 
 def _read(archive: ZipFile, hints: Hints, limits: ReaderLimits) -> Read:

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from groundline_extraction.readers.building import MarkdownBuilder
-from groundline_extraction.readers.common import Hints, Read, ReaderLimits, ReadError, clean
-from groundline_extraction.readers.compound import CompoundFile, guarded, title_of
+from groundline_extraction.readers.common import Hints, Read, ReaderLimits, ReadError, clean, parsing
+from groundline_extraction.readers.compound import CompoundFile, title_of
 
 MAX_SAVES: Final = 1000
 MAX_DEPTH: Final = 50
@@ -35,7 +35,8 @@ type Text = tuple[int, str]
 def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
     """Read each slide as a page. Raises ReadError with ENCRYPTED_DOCUMENT, CORRUPT_DOCUMENT, TOO_MANY_PAGES
     or DOCUMENT_TOO_LARGE."""
-    return guarded(lambda: _Presentation(CompoundFile(data), limits).read())
+    with parsing("a sound document"):
+        return _Presentation(CompoundFile(data), limits).read()
 
 
 class _Presentation:

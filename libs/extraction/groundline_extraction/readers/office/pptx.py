@@ -10,7 +10,7 @@ from pptx.enum.shapes import MSO_SHAPE_TYPE
 from pptx.util import Emu
 
 from groundline_extraction.readers.building import MarkdownBuilder
-from groundline_extraction.readers.common import Hints, Read, ReaderLimits, ReadError
+from groundline_extraction.readers.common import Hints, Read, ReaderLimits, ReadError, parsing
 from groundline_extraction.readers.data.xml import parsed
 from groundline_extraction.readers.grids import GridRow
 from groundline_extraction.readers.images.pictures import add_picture
@@ -31,7 +31,7 @@ def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
     or DOCUMENT_TOO_LARGE."""
     open_zip(io.BytesIO(data), limits).close()
     builder = MarkdownBuilder(limits, with_pictures=hints.with_pictures)
-    try:
+    with parsing("a sound PPTX"):
         presentation = pptx.Presentation(io.BytesIO(data))
         if len(presentation.slides) > limits.max_pages:
             raise ReadError("TOO_MANY_PAGES", f"more than {limits.max_pages} slides")
@@ -50,10 +50,6 @@ def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
                 builder.heading(3, "Comments")
                 builder.paragraph("\n".join(comments))
         return builder.read(title=presentation.core_properties.title or "")
-    except (ReadError, MemoryError):
-        raise
-    except Exception as error:
-        raise ReadError("CORRUPT_DOCUMENT", f"not a sound PPTX ({type(error).__name__})") from None
 
 
 def _in_order(shapes: Iterable[Any]) -> list[Any]:

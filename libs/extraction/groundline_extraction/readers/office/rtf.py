@@ -7,7 +7,7 @@ from typing import Final
 from striprtf.striprtf import rtf_to_text
 
 from groundline_extraction.readers.building import MarkdownBuilder
-from groundline_extraction.readers.common import Hints, Read, ReaderLimits, ReadError, clean
+from groundline_extraction.readers.common import Hints, Read, ReaderLimits, clean, parsing
 from groundline_extraction.readers.grids import GridRow
 from groundline_extraction.readers.office.revisions import without_deletions
 
@@ -20,12 +20,8 @@ def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
     found = _CODE_PAGE.search(data[:5000])
     encoding = f"cp{found[1].decode()}" if found else "cp1252"
     source = without_deletions(data.decode("latin-1"))
-    try:
+    with parsing("sound RTF"):
         text = clean(rtf_to_text(source, encoding=encoding, errors="replace"))  # type: ignore[no-untyped-call]
-    except (MemoryError, RecursionError):
-        raise
-    except Exception as error:
-        raise ReadError("CORRUPT_DOCUMENT", f"not sound RTF ({type(error).__name__})") from None
     builder = MarkdownBuilder(limits)
     for is_row, lines in groupby(text.splitlines(), key=lambda line: line.rstrip().endswith("|")):
         if is_row:
