@@ -218,7 +218,7 @@ def site() -> Iterator[str]:
         def do_GET(self) -> None:
             body = PAGES.get(self.path)
             content = f"<html><body><article>{body}</article></body></html>".encode()
-            self.answer(200 if body else 404, content, "text/html")
+            self.answer(200 if body else 404, content, {"Content-Type": "text/html"})
 
     with listening(Handler) as url:
         yield url

@@ -57,7 +57,9 @@ def serving() -> Iterator[Figures]:
     class Metrics(Answering):
         def do_GET(self) -> None:  # noqa: N802
             found = self.path == "/metrics"
-            self.answer(200 if found else 404, (TEXT % figures.failures).encode(), OPEN_METRICS)
+            self.answer(
+                200 if found else 404, (TEXT % figures.failures).encode(), {"Content-Type": OPEN_METRICS}
+            )
 
     with listening(Metrics) as url:
         figures.address = url.removeprefix("http://")

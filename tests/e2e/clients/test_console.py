@@ -377,7 +377,7 @@ def site() -> Iterator[str]:
         def do_GET(self) -> None:
             body = pages.get(self.path, "")
             content = f"<html><body><article>{body}</article></body></html>".encode()
-            self.answer(200 if body else 404, content, "text/html")
+            self.answer(200 if body else 404, content, {"Content-Type": "text/html"})
 
     with listening(Handler) as url:
         yield url

@@ -1,6 +1,5 @@
 """A web site, and crawls of it."""
 
-import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,17 +10,16 @@ from groundline_collector.changes import Found
 from groundline_extraction.readers.common import ReaderLimits
 from groundline_extraction.sandbox import Sandbox
 from groundline_tests.collector import LIMITS, Crawl, MemorySeenPages, Names, Site, reason, web
+from groundline_tests.http_server import listening
 
 
 @pytest.fixture
 def site() -> Iterator[Site]:
     site = Site()
-    thread = threading.Thread(target=site.server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield site
-    site.server.shutdown()
-    site.server.server_close()
-    thread.join()
+    with listening(site.handler) as url:
+        site.port = int(url.rpartition(":")[2])
+        site.url = f"http://site.test:{site.port}"
+        yield site
 
 
 @pytest.fixture(scope="module")

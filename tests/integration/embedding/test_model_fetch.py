@@ -1,11 +1,10 @@
 """A model comes from a server that serves as the hub does, whole and verified, and runs without it."""
 
 import hashlib
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +12,7 @@ import pytest
 from groundline_embedding import EmbeddingSettings, ModelError, create_embedder
 from groundline_embedding.local.catalog import KnownModel
 from groundline_embedding.local.download import fetch_model, read_checksums
+from groundline_tests.http_server import Answering, listening
 
 FILES = ("1_Pooling/config.json", "config.json", "model.onnx", "model.onnx.data", "tokenizer.json")
 OTHERS = ("special_tokens_map.json", "tokenizer_config.json")
@@ -74,25 +74,14 @@ class Hub:
 
 @contextmanager
 def serving(hub: Hub) -> Iterator[Hub]:
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Answering):
         protocol_version = "HTTP/1.1"
 
-        def do_GET(self) -> None:
+        def do_GET(self) -> None:  # noqa: N802
             hub.answer(self)
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    hub.url = f"http://127.0.0.1:{server.server_port}"
-    try:
+    with listening(Handler) as hub.url:
         yield hub
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 @pytest.fixture

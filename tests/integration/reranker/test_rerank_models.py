@@ -5,7 +5,6 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, cast
 
@@ -25,6 +24,7 @@ from groundline.v1 import reranker_service_pb2 as pb
 from groundline_reranker.__main__ import wire
 from groundline_reranker.settings import RerankerSettings
 from groundline_runtime.serving.server import Application
+from groundline_tests.http_server import Answering, listening
 from groundline_tests.retriever.candidates import Found, request_of
 from groundline_tests.runtime import serve
 from onnx import TensorProto, helper
@@ -175,35 +175,23 @@ class RerankServer:
 
 @contextmanager
 def rerank_server(results: str = "results") -> Iterator[RerankServer]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+    class Handler(Answering):
+        def do_POST(self) -> None:  # noqa: N802
+            body = json.loads(self.given())
             known.requests.append((self.path, {k.lower(): v for k, v in self.headers.items()}, body))
             reply = known.replies.pop(0) if known.replies else (200, {}, known.answer(body))
             if reply is None:
                 known.hang_up.wait(30)
                 return
             status, headers, content = reply
-            self.send_response(status)
-            for name, value in {**headers, "content-length": str(len(content))}.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(content)
+            self.answer(status, content, headers)
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    known = RerankServer(f"http://127.0.0.1:{server.server_port}/v9", results)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    try:
-        yield known
-    finally:
-        known.hang_up.set()
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with listening(Handler) as url:
+        known = RerankServer(f"{url}/v9", results)
+        try:
+            yield known
+        finally:
+            known.hang_up.set()
 
 
 def api_settings(server: RerankServer, api_format: Any = "cohere", **changes: Any) -> RerankerSettings:

@@ -1,14 +1,14 @@
 """A web site that a test sets, names that lead to it, and a crawl of it."""
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from groundline.v1 import collector_service_pb2 as pb
 from groundline.v1 import error_pb2, source_pb2
 from groundline_collector.adapters.fetching import CrawlLimits
+
+from groundline_tests.http_server import Answering
 
 PUBLIC = "93.184.215.14"
 LIMITS = CrawlLimits(page_seconds=10)
@@ -39,8 +39,8 @@ class Site:
         self.asked: list[tuple[str, str]] = []
         site = self
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
+        class Handler(Answering):
+            def do_GET(self) -> None:  # noqa: N802
                 site.asked.append((self.headers["Host"], self.path))
                 answer = site.answers.get(self.path, Answer(b"gone", 404))
                 if isinstance(answer, list):  # one after the other, the last of them for ever
@@ -52,20 +52,11 @@ class Site:
                 ):
                     answer = Answer(status=304)
                 site.statuses.append((self.path, answer.status))
-                self.send_response(answer.status)
-                for name, value in answer.headers.items():
-                    self.send_header(name, value)
-                self.send_header("Content-Length", str(len(answer.body)))
-                self.end_headers()
-                with suppress(BrokenPipeError, ConnectionResetError):  # the crawler has read enough
-                    self.wfile.write(answer.body)
+                self.answer(answer.status, answer.body, answer.headers)
 
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.port = self.server.server_address[1]
-        self.url = f"http://site.test:{self.port}"
+        self.handler = Handler
+        self.port = 0
+        self.url = ""
 
     @property
     def paths(self) -> list[str]:

@@ -1,23 +1,31 @@
 """HTTP servers whose answers a test gives."""
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
+
+NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class Answering(BaseHTTPRequestHandler):
     """Handler that logs nothing; its subclasses answer."""
 
-    def answer(self, status: int, body: bytes, content_type: str = "") -> None:
-        """Send a whole answer."""
+    def given(self) -> bytes:
+        """Read the body of the request."""
+        return self.rfile.read(int(self.headers.get("Content-Length", 0)))
+
+    def answer(self, status: int, body: bytes = b"", headers: Mapping[str, str] = NO_HEADERS) -> None:
+        """Send a whole answer, also to a client that is gone."""
         self.send_response(status)
-        if content_type:
-            self.send_header("Content-Type", content_type)
+        for name, value in headers.items():
+            self.send_header(name, value)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(body)
+        with suppress(BrokenPipeError, ConnectionResetError):
+            self.wfile.write(body)
 
     def log_message(self, *_: Any) -> None:
         pass

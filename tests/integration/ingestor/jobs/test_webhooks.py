@@ -8,7 +8,6 @@ import json
 import threading
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from groundline_ingestor.metrics import WEBHOOK_CALLS
 from groundline_ingestor.service.webhooks import LEASE_SECONDS, Webhooks
 from groundline_ingestor.settings import IngestorSettings
 from groundline_runtime.errors import InvalidArgumentError
+from groundline_tests.http_server import Answering, listening
 from groundline_tests.ingestor.replica import collector, idle_replica
 from groundline_tests.metrics import Metrics
 from groundline_tests.runtime import refusal
@@ -64,27 +64,13 @@ class Receiver:
 def receiver() -> Iterator[Receiver]:
     receiver = Receiver()
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            status = receiver.take(
-                self.path, self.headers, self.rfile.read(int(self.headers["Content-Length"]))
-            )
-            self.send_response(status)
-            if status == 307:
-                self.send_header("Location", f"{receiver.url}/elsewhere")
-            self.send_header("Content-Length", "0")
-            self.end_headers()
+    class Handler(Answering):
+        def do_POST(self) -> None:  # noqa: N802
+            status = receiver.take(self.path, self.headers, self.given())
+            self.answer(status, b"", {"Location": f"{receiver.url}/elsewhere"} if status == 307 else {})
 
-        def log_message(self, *_: object) -> None:
-            """Log nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        receiver.url = f"http://127.0.0.1:{server.server_port}"
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
+    with listening(Handler) as receiver.url:
         yield receiver
-        server.shutdown()
-        thread.join()
 
 
 @pytest.fixture(scope="module")

@@ -3,11 +3,9 @@
 import base64
 import os
 import subprocess
-import threading
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,6 +13,7 @@ from urllib.parse import urlsplit
 import asyncpg
 import pytest
 from groundline.v1 import ingestor_service_pb2 as pb
+from groundline_tests.http_server import Answering, listening
 from groundline_tests.ingestor.sources import (
     OWNER,
     answering,
@@ -50,8 +49,8 @@ def repositories(tmp_path: Path) -> Iterator[tuple[str, Path]]:
     top.mkdir()
     expected = f"Basic {base64.b64encode(b'user:token').decode()}"
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
+    class Handler(Answering):
+        def do_GET(self) -> None:  # noqa: N802
             if self.headers["authorization"] != expected:
                 self.send_response(401)
                 self.send_header("WWW-Authenticate", "Basic")
@@ -72,9 +71,8 @@ def repositories(tmp_path: Path) -> Iterator[tuple[str, Path]]:
                 "HTTP_CONTENT_ENCODING": self.headers.get("content-encoding", ""),
                 "HTTP_GIT_PROTOCOL": self.headers.get("git-protocol", ""),
             }
-            body = self.rfile.read(int(self.headers.get("content-length", 0)))
             done = subprocess.run(
-                ["git", "http-backend"], input=body, env=environment, capture_output=True, check=True
+                ["git", "http-backend"], input=self.given(), env=environment, capture_output=True, check=True
             )
             head, _, content = done.stdout.partition(b"\r\n\r\n")
             headers = dict(line.split(": ", 1) for line in head.decode().splitlines())
@@ -86,16 +84,8 @@ def repositories(tmp_path: Path) -> Iterator[tuple[str, Path]]:
 
         do_POST = do_GET  # noqa: N815
 
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_address[1]}", top
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with listening(Handler) as url:
+        yield url, top
 
 
 def git(folder: Path, *arguments: str) -> None:

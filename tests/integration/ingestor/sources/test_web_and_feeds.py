@@ -3,10 +3,8 @@
 import base64
 import gzip
 import hashlib
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ import pytest
 from google.protobuf import json_format
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_database import Pool, acquire
+from groundline_tests.http_server import Answering, listening
 from groundline_tests.ingestor.site import Site, serving
 from groundline_tests.ingestor.sources import OWNER, create, documents, first_run, preview, run, text_of
 
@@ -107,13 +106,10 @@ def feed() -> Iterator[Feed]:
     served = Feed()
     expected = f"Basic {base64.b64encode(b'user:token').decode()}"
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
+    class Handler(Answering):
+        def do_GET(self) -> None:  # noqa: N802
             if self.path == "/moved":
-                self.send_response(301)
-                self.send_header("Location", "/feed")
-                self.send_header("Content-Length", "0")
-                self.end_headers()
+                self.answer(301, b"", {"Location": "/feed"})
                 return
             content = gzip.compress(served.content.encode(), mtime=0)
             etag = f'"{hashlib.sha256(content).hexdigest()}"'
@@ -133,17 +129,9 @@ def feed() -> Iterator[Feed]:
             self.end_headers()
             self.wfile.write(content)
 
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    served.url = f"http://127.0.0.1:{server.server_address[1]}/moved"
-    yield served
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with listening(Handler) as url:
+        served.url = f"{url}/moved"
+        yield served
 
 
 def rss(*items: str) -> str:

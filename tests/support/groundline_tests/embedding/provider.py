@@ -1,11 +1,9 @@
 """A server that speaks the wire formats of hosted embedding models."""
 
 import json
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import numpy as np
@@ -13,6 +11,7 @@ from groundline_embedding import EmbeddingSettings
 from pydantic import SecretStr
 
 from groundline_tests.embedding.fake import FakeEmbedder
+from groundline_tests.http_server import Answering, listening
 
 KEY = "a-key-for-tests-only"
 LIMITS = {
@@ -88,35 +87,21 @@ class Provider:
 def serving(kind: str) -> Iterator[Provider]:
     provider = Provider(kind)
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Answering):
         protocol_version = "HTTP/1.1"
 
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        def do_POST(self) -> None:  # noqa: N802
+            body = json.loads(self.given())
             provider.requests.append(body)
             given = self.headers.get("authorization") or self.headers.get("x-goog-api-key") or ""
             provider.keys.append(given)
             status, headers = provider.refusals.pop(0) if provider.refusals else (200, {})
             answer = provider.answer(self.path, body) if status == 200 else {"error": str(body)}
-            content = json.dumps(answer).encode()
-            self.send_response(status)
-            for name, value in {**headers, "content-length": str(len(content))}.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(content)
+            self.answer(status, json.dumps(answer).encode(), headers)
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-            """Log nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        provider.base_url = f"http://127.0.0.1:{server.server_address[1]}/v1"
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield provider
-        finally:
-            server.shutdown()
-            thread.join()
+    with listening(Handler) as url:
+        provider.base_url = f"{url}/v1"
+        yield provider
 
 
 def settings_for(provider: Provider, **more: Any) -> EmbeddingSettings:

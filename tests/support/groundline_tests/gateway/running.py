@@ -4,15 +4,14 @@ import base64
 import hashlib
 import json
 import re
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from groundline_cli.connection import Connection
+from groundline_tests.http_server import Answering, listening
 
 type Json = dict[str, Any]
 
@@ -281,7 +280,7 @@ class FakeGateway:
 def fake_gateway(api_key: str = "a-key-for-tests-only") -> Iterator[FakeGateway]:
     """Run a FakeGateway on a free port of the loopback interface."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Answering):
         protocol_version = "HTTP/1.1"
 
         def handle_request(self) -> None:
@@ -300,7 +299,7 @@ def fake_gateway(api_key: str = "a-key-for-tests-only") -> Iterator[FakeGateway]
 
         def _content(self) -> bytes:
             if self.headers.get("transfer-encoding") != "chunked":
-                return self.rfile.read(int(self.headers.get("content-length", 0)))
+                return self.given()
             parts = []
             while size := int(self.rfile.readline(), 16):
                 parts.append(self.rfile.read(size))
@@ -323,26 +322,11 @@ def fake_gateway(api_key: str = "a-key-for-tests-only") -> Iterator[FakeGateway]
                 content_type, content = "text/plain", reply.body.encode()
             else:
                 content_type, content = "application/json", json.dumps(reply.body).encode()
-            self.send_response(reply.http_status)
-            self.send_header("content-type", content_type)
-            self.send_header("content-length", str(len(content)))
-            self.end_headers()
-            # Whoever asked may be gone.
-            with suppress(BrokenPipeError, ConnectionResetError):
-                self.wfile.write(content)
+            self.answer(reply.http_status, content, {"content-type": content_type})
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is http.server's
-            """Log nothing: the gateway keeps its requests."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        gateway = FakeGateway(Connection(f"http://127.0.0.1:{server.server_address[1]}", api_key))
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield gateway
-        finally:
-            server.shutdown()
-            thread.join()
+    with listening(Handler) as url:
+        gateway = FakeGateway(Connection(url, api_key))
+        yield gateway
 
 
 def _event(event: Json) -> str:

@@ -4,10 +4,10 @@ import asyncio
 import hashlib
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+
+from groundline_tests.http_server import Answering, listening
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +30,8 @@ class Site:
         self.held: dict[str, Hold] = {}
         site = self
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
+        class Handler(Answering):
+            def do_GET(self) -> None:  # noqa: N802
                 site.asked.append(self.path)
                 if hold := site.held.get(self.path):
                     hold.asked.set()
@@ -44,21 +44,12 @@ class Site:
                     status, content = 304, b""
                 status = site.statuses.get(self.path, status)
                 site.answered.append((self.path, status))
-                self.send_response(status)
-                if site.has_etags:
-                    self.send_header("ETag", etag)
                 kind = "text/plain" if self.path == "/robots.txt" else "text/html"
-                self.send_header("Content-Type", f"{kind}; charset=utf-8")
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                with suppress(BrokenPipeError, ConnectionResetError):  # who asked was killed
-                    self.wfile.write(content)
+                headers = {"Content-Type": f"{kind}; charset=utf-8"}
+                self.answer(status, content, headers | ({"ETag": etag} if site.has_etags else {}))
 
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
+        self.handler = Handler
+        self.url = ""
 
     def put(self, path: str, text: str, *links: str) -> None:
         anchors = "".join(f'<li><a href="{link}">link</a></li>' for link in links)
@@ -81,13 +72,9 @@ class Site:
 @contextmanager
 def serving(site: Site) -> Iterator[Site]:
     """Serve the site while the body runs."""
-    thread = threading.Thread(target=site.server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield site
-    finally:
-        for hold in site.held.values():
-            hold.answer.set()
-        site.server.shutdown()
-        site.server.server_close()
-        thread.join()
+    with listening(site.handler) as site.url:
+        try:
+            yield site
+        finally:
+            for hold in site.held.values():
+                hold.answer.set()

@@ -1,17 +1,17 @@
 """Requests about the sources of a collection, and servers that answer for them."""
 
 import asyncio
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from email.message import EmailMessage
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 from google.protobuf import json_format
 from groundline.v1 import error_pb2, job_pb2
 from groundline.v1 import ingestor_service_pb2 as pb
+
+from groundline_tests.http_server import Answering, listening
 
 OWNER, STRANGER = (("x-groundline-principals", "user:ann"),), (("x-groundline-principals", "user:bob"),)
 
@@ -106,8 +106,8 @@ def without_end(start: bytes, line: bytes) -> Iterator[bytes]:
 def answering(parts: Callable[[], Iterator[bytes]], **headers: str) -> Iterator[str]:
     """Answer every request with the same."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
+    class Handler(Answering):
+        def do_GET(self) -> None:  # noqa: N802
             self.send_response(200)
             for name, value in headers.items():
                 self.send_header(name.replace("_", "-"), value)
@@ -116,16 +116,8 @@ def answering(parts: Callable[[], Iterator[bytes]], **headers: str) -> Iterator[
                 for part in parts():
                     self.wfile.write(part)
 
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_address[1]}"
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with listening(Handler) as url:
+        yield url
 
 
 async def why_it_failed(stub: Any, collection_id: str, source: dict[str, Any]) -> str:

@@ -1,11 +1,11 @@
 """A WebDAV server whose files and access control lists a test sets."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
 from urllib.parse import quote, unquote
 
-from groundline_tests.http_server import Answering, listening
+from groundline_tests.http_server import NO_HEADERS, Answering, listening
 
 __all__ = ["DENY", "GRANT", "WebdavServer", "serving_webdav"]
 
@@ -58,7 +58,7 @@ def serving_webdav(dav: WebdavServer) -> Iterator[str]:
     class Handler(Answering, BaseHTTPRequestHandler):
         def do_PROPFIND(self) -> None:
             assert self.headers["Depth"] == "1"
-            self.rfile.read(int(self.headers["Content-Length"]))
+            self.given()
             self.answer(207, dav.listing(unquote(self.path)).encode())
 
         def do_GET(self) -> None:
@@ -66,10 +66,10 @@ def serving_webdav(dav: WebdavServer) -> Iterator[str]:
             dav.loaded.append(path)
             self.answer(200, dav.files[path][0])
 
-        def answer(self, status: int, body: bytes, content_type: str = "") -> None:
+        def answer(self, status: int, body: bytes = b"", headers: Mapping[str, str] = NO_HEADERS) -> None:
             if self.headers["Authorization"] != "Basic YW5uOmhpZGRlbg==":
                 status, body = 401, b""
-            super().answer(status, body, content_type)
+            super().answer(status, body, headers)
 
     with listening(Handler) as url:
         yield f"{url}/dav/handbook"
