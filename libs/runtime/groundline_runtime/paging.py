@@ -5,6 +5,7 @@ import binascii
 import hashlib
 import hmac
 import json
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from google.protobuf.message import Message
@@ -44,6 +45,19 @@ class PageTokens:
         payload = json.dumps(key).encode()
         signed = self._signature(request, caller, payload) + payload
         return base64.urlsafe_b64encode(signed).decode().rstrip("=")
+
+    def page_of[T](
+        self, request: Message, caller: Caller, found: Sequence[T], key: Callable[[T], Sequence[str | int]]
+    ) -> tuple[Sequence[T], str]:
+        """Return the entries of a page, and the token of the next one; "" on the last.
+
+        `found` holds the page, and one entry more unless it is the last; `key` tells what a token says of an
+        entry.
+        """
+        size = page_size(request)
+        if len(found) <= size:
+            return found, ""
+        return found[:size], self.next_of(request, caller, *key(found[size - 1]))
 
     def key_in(self, request: Message, caller: Caller) -> tuple[Any, ...] | None:
         """Return the entry that a request's page begins behind; None on the first page.

@@ -32,37 +32,28 @@ class ThreadService:
         self._page_tokens = page_tokens
 
     async def get(self, caller: Caller, request: pb.GetThreadRequest) -> pb.GetThreadResponse:
-        owner, size = caller.owner, page_size(request)
+        owner, limit = caller.owner, page_size(request) + 1
         [after] = self._page_tokens.key_in(request, caller) or (-1,)
         thread = await self._threads.get(owner, request.thread_id)
         found = await self._threads.messages(
-            owner, caller.principals, request.thread_id, after=after, limit=size + 1
+            owner, caller.principals, request.thread_id, after=after, limit=limit
         )
-        messages = [message for _, message in found[:size]]
+        page, token = self._page_tokens.page_of(request, caller, found, lambda numbered: numbered[:1])
+        messages = [message for _, message in page]
         read = await read_sources(self._retriever, [message.sources for message in messages])
         question = ""
         for message in messages:
             if message.role == chat_pb2.ChatMessage.USER:
                 question = message.content
             resolved(message.sources, message.citations, message.content, question, read)
-        return pb.GetThreadResponse(
-            thread=thread,
-            messages=messages,
-            next_page_token=self._page_tokens.next_of(request, caller, found[size - 1][0])
-            if len(found) > size
-            else "",
-        )
+        return pb.GetThreadResponse(thread=thread, messages=messages, next_page_token=token)
 
     async def list(self, caller: Caller, request: pb.ListThreadsRequest) -> pb.ListThreadsResponse:
-        size = page_size(request)
         key = self._page_tokens.key_in(request, caller)
-        found = await self._threads.threads(caller.owner, before=key and _read(*key), limit=size + 1)
-        return pb.ListThreadsResponse(
-            threads=found[:size],
-            next_page_token=self._page_tokens.next_of(request, caller, *_page_key(found[size - 1]))
-            if len(found) > size
-            else "",
-        )
+        before, limit = key and _read(*key), page_size(request) + 1
+        found = await self._threads.threads(caller.owner, before=before, limit=limit)
+        threads, token = self._page_tokens.page_of(request, caller, found, _page_key)
+        return pb.ListThreadsResponse(threads=threads, next_page_token=token)
 
     async def update(self, caller: Caller, request: pb.UpdateThreadRequest) -> pb.UpdateThreadResponse:
         thread = await self._threads.update(

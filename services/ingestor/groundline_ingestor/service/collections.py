@@ -76,14 +76,12 @@ class CollectionService:
 
     async def list(self, caller: Caller, request: pb.ListCollectionsRequest) -> pb.ListCollectionsResponse:
         """Return a page of readable collections, by id. Raises InvalidArgumentError for a wrong token."""
-        size = page_size(request)
         [after] = self._page_tokens.key_in(request, caller) or ("",)
-        found = await self._collections.list_readable(caller.principals, after=after, limit=size + 1)
+        limit = page_size(request) + 1
+        found = await self._collections.list_readable(caller.principals, after=after, limit=limit)
+        page, token = self._page_tokens.page_of(request, caller, found, lambda one: (one.collection_id,))
         return pb.ListCollectionsResponse(
-            collections=[shown(one.message) for one in found[:size]],
-            next_page_token=self._page_tokens.next_of(request, caller, found[size - 1].collection_id)
-            if len(found) > size
-            else "",
+            collections=[shown(one.message) for one in page], next_page_token=token
         )
 
     async def update(self, caller: Caller, request: pb.UpdateCollectionRequest) -> collection_pb2.Collection:

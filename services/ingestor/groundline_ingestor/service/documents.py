@@ -71,7 +71,6 @@ class DocumentService:
     async def list(self, caller: Caller, request: pb.ListDocumentsRequest) -> pb.ListDocumentsResponse:
         """Return a page of readable documents that the filter selects. Raises InvalidArgumentError for a
         wrong token, NotFoundError."""
-        size = page_size(request)
         order = DocumentOrder.of(request.order_by)
         key = self._page_tokens.key_in(request, caller)
         selection = parse_json(request.filter_json, path="filter_json")
@@ -82,14 +81,12 @@ class DocumentService:
             selection=selection,
             order=order,
             after=key and _read(order, *key),
-            limit=size + 1,
+            limit=page_size(request) + 1,
         )
-        return pb.ListDocumentsResponse(
-            documents=found[:size],
-            next_page_token=self._page_tokens.next_of(request, caller, *_page_key(found[size - 1], order))
-            if len(found) > size
-            else "",
+        documents, token = self._page_tokens.page_of(
+            request, caller, found, lambda document: _page_key(document, order)
         )
+        return pb.ListDocumentsResponse(documents=documents, next_page_token=token)
 
     async def with_original(
         self, caller: Caller, collection_id: str, document_id: str, revision: str

@@ -32,19 +32,14 @@ class ErasureService:
     async def list(self, caller: Caller, request: pb.ListErasuresRequest) -> pb.ListErasuresResponse:
         """Return a page of erasures. Raises InvalidArgumentError for a wrong token, NotFoundError and
         PermissionDeniedError for a collection."""
-        size = page_size(request)
         key = self._page_tokens.key_in(request, caller)
         if request.collection_id:
             await administrable_collection(self._collections, caller, request.collection_id)
         found = await self._erasures.list_erasures(
-            request.collection_id, caller.owner, before=key and _read(*key), limit=size + 1
+            request.collection_id, caller.owner, before=key and _read(*key), limit=page_size(request) + 1
         )
-        return pb.ListErasuresResponse(
-            erasures=found[:size],
-            next_page_token=self._page_tokens.next_of(request, caller, *_page_key(found[size - 1]))
-            if len(found) > size
-            else "",
-        )
+        erasures, token = self._page_tokens.page_of(request, caller, found, _page_key)
+        return pb.ListErasuresResponse(erasures=erasures, next_page_token=token)
 
     async def certificate(self, caller: Caller, erasure_id: str) -> bytes:
         """Return a signed certificate as canonical JSON. Raises NotFoundError (ERASURE_NOT_FOUND)."""

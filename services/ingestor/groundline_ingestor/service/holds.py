@@ -41,13 +41,8 @@ class HoldService:
 
     async def list(self, caller: Caller, request: pb.ListLegalHoldsRequest) -> pb.ListLegalHoldsResponse:
         """Return a page of holds. Raises InvalidArgumentError for a wrong token."""
-        size = page_size(request)
         [after] = self._page_tokens.key_in(request, caller) or (None,)
         await administrable_collection(self._collections, caller, request.collection_id)
-        found = await self._holds.list_holds(request.collection_id, after=after, limit=size + 1)
-        return pb.ListLegalHoldsResponse(
-            holds=found[:size],
-            next_page_token=self._page_tokens.next_of(request, caller, page_key(found[size - 1]))
-            if len(found) > size
-            else "",
-        )
+        found = await self._holds.list_holds(request.collection_id, after=after, limit=page_size(request) + 1)
+        holds, token = self._page_tokens.page_of(request, caller, found, lambda hold: (page_key(hold),))
+        return pb.ListLegalHoldsResponse(holds=holds, next_page_token=token)

@@ -48,24 +48,18 @@ class JobService:
     async def get(self, caller: Caller, request: pb.GetJobRequest) -> pb.GetJobResponse:
         """Return the job and a page of its items. Raises InvalidArgumentError for a wrong token,
         NotFoundError."""
-        size = page_size(request)
         [after] = self._page_tokens.key_in(request, caller) or (-1,)
         job = await self._readable(caller, request.job_id)
-        found = await self._jobs.items(job.job_id, caller.principals, after=after, limit=size + 1)
-        return pb.GetJobResponse(
-            job=job,
-            items=found[:size],
-            next_page_token=self._page_tokens.next_of(request, caller, found[size - 1].item_index)
-            if len(found) > size
-            else "",
-        )
+        limit = page_size(request) + 1
+        found = await self._jobs.items(job.job_id, caller.principals, after=after, limit=limit)
+        items, token = self._page_tokens.page_of(request, caller, found, lambda item: (item.item_index,))
+        return pb.GetJobResponse(job=job, items=items, next_page_token=token)
 
     async def list(self, caller: Caller, request: pb.ListJobsRequest) -> pb.ListJobsResponse:
         """Return a page of jobs, newest first; of one collection if an id is given.
 
         Raises InvalidArgumentError for a wrong token, NotFoundError.
         """
-        size = page_size(request)
         key = self._page_tokens.key_in(request, caller)
         if request.collection_id:
             await readable_collection(self._collections, caller, request.collection_id)
@@ -73,14 +67,10 @@ class JobService:
             caller.principals,
             collection_id=request.collection_id or None,
             before=key and _read(*key),
-            limit=size + 1,
+            limit=page_size(request) + 1,
         )
-        return pb.ListJobsResponse(
-            jobs=found[:size],
-            next_page_token=self._page_tokens.next_of(request, caller, *_page_key(found[size - 1]))
-            if len(found) > size
-            else "",
-        )
+        jobs, token = self._page_tokens.page_of(request, caller, found, _page_key)
+        return pb.ListJobsResponse(jobs=jobs, next_page_token=token)
 
     async def watch(
         self, caller: Caller, job_id: str, *, after: str = ""

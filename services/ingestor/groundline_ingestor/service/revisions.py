@@ -63,7 +63,6 @@ class RevisionService:
 
     async def list(self, caller: Caller, request: pb.ListRevisionsRequest) -> pb.ListRevisionsResponse:
         """Return a page of a document's revisions. Raises InvalidArgumentError for a wrong token."""
-        size = page_size(request)
         key = self._page_tokens.key_in(request, caller)
         await self._require_document(caller, request.collection_id, request.document_id)
         found = await self._revisions.list_readable(
@@ -71,14 +70,10 @@ class RevisionService:
             request.document_id,
             caller.principals,
             after=key and _read(*key),
-            limit=size + 1,
+            limit=page_size(request) + 1,
         )
-        return pb.ListRevisionsResponse(
-            revisions=found[:size],
-            next_page_token=self._page_tokens.next_of(request, caller, *_page_key(found[size - 1]))
-            if len(found) > size
-            else "",
-        )
+        revisions, token = self._page_tokens.page_of(request, caller, found, _page_key)
+        return pb.ListRevisionsResponse(revisions=revisions, next_page_token=token)
 
     async def get(self, caller: Caller, request: pb.GetRevisionRequest) -> document_pb2.Revision:
         """Return a revision."""

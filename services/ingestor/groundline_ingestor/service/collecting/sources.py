@@ -94,16 +94,12 @@ class SourceService:
 
     async def list(self, caller: Caller, request: pb.ListSourcesRequest) -> pb.ListSourcesResponse:
         """Return a page of sources, by name. Raises InvalidArgumentError for a wrong token."""
-        size = page_size(request)
         [after] = self._page_tokens.key_in(request, caller) or ("",)
         await administrable_collection(self._collections, caller, request.collection_id)
-        found = await self._sources.list_sources(request.collection_id, after=after, limit=size + 1)
-        return pb.ListSourcesResponse(
-            sources=await self._shown(caller, found[:size]),
-            next_page_token=self._page_tokens.next_of(request, caller, found[size - 1].message.name)
-            if len(found) > size
-            else "",
-        )
+        limit = page_size(request) + 1
+        found = await self._sources.list_sources(request.collection_id, after=after, limit=limit)
+        page, token = self._page_tokens.page_of(request, caller, found, lambda one: (one.message.name,))
+        return pb.ListSourcesResponse(sources=await self._shown(caller, page), next_page_token=token)
 
     async def update(self, caller: Caller, request: pb.UpdateSourceRequest) -> source_pb2.DocumentSource:
         """Change a source. A dry run returns it as it would be.
