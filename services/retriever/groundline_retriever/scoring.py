@@ -14,9 +14,7 @@ from groundline_retriever.ports import Reranker
 RERANKING_SHARE: Final = 0.5
 """Share of a request's remaining time that a model may take; the texts still have to be read after it."""
 
-# Failures of the reranker itself, for which the fused order is a fallback; others mean that the request is
-# wrong.
-_IS_DOWN: Final = frozenset(
+IS_DOWN: Final = frozenset(
     {
         Code.UNAVAILABLE,
         Code.DEADLINE_EXCEEDED,
@@ -26,6 +24,7 @@ _IS_DOWN: Final = frozenset(
         Code.CANCELLED,
     }
 )
+"""Failures of a called service itself, for which there is a fallback; others mean a wrong request."""
 
 
 class ModelScores:
@@ -62,7 +61,7 @@ class ModelScores:
                 async with deadline_within(seconds if left is None else min(seconds, left * RERANKING_SHARE)):
                     response = await self._reranker.rerank(request)
         except GroundlineError as error:
-            if error.code not in _IS_DOWN:
+            if error.code not in IS_DOWN:
                 raise
             trace.get_current_span().set_attribute("error.type", error.reason)
             return _unavailable()

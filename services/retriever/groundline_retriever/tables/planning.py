@@ -13,6 +13,7 @@ from groundline_runtime.context import deadline_within, remaining_seconds
 from groundline_runtime.errors import Code, GroundlineError, InternalError, InvalidArgumentError
 from groundline_validation import violations_of
 
+from groundline_retriever.scoring import IS_DOWN
 from groundline_retriever.tables.checking import check
 from groundline_retriever.tables.domain import StoredTable
 
@@ -33,16 +34,6 @@ PLANNING_SHARE: Final = 0.7
 _ATTEMPTS: Final = 2
 # A generator without a model, or of the release before: no plan was to be expected.
 _NO_MODEL: Final = frozenset({Code.FAILED_PRECONDITION, Code.UNIMPLEMENTED})
-_IS_DOWN: Final = frozenset(
-    {
-        Code.UNAVAILABLE,
-        Code.DEADLINE_EXCEEDED,
-        Code.RESOURCE_EXHAUSTED,
-        Code.INTERNAL,
-        Code.UNKNOWN,
-        Code.CANCELLED,
-    }
-)
 
 
 type _Ask = Callable[[pb.PlanTableRequest], Awaitable[pb.PlanTableResponse]]
@@ -85,7 +76,7 @@ class ModelPlans:
         except GroundlineError as error:
             if error.code in _NO_MODEL:
                 return ModelPlan()
-            if error.code not in _IS_DOWN:
+            if error.code not in IS_DOWN:
                 raise
             return ModelPlan(usage=total([*paid, usage_of(error)]), failure=error.reason)
 
