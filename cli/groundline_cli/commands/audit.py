@@ -11,10 +11,10 @@ from groundline_gateway.auditing.entries import AuditEntry, Chain, ChainError
 from groundline_gateway.auditing.store import AuditQuery, AuditStore
 from groundline_gateway.keys import SCHEMA
 
+from groundline_cli.commands.as_of import past_moment
 from groundline_cli.commands.gateway import json_option, with_database
 from groundline_cli.commands.keys import with_pool
 from groundline_cli.errors import CommandFailedError
-from groundline_cli.moments import moment_of
 from groundline_cli.terminal import print_columns, print_json, printable, shown_time
 
 
@@ -30,23 +30,17 @@ def audit() -> None:
     """
 
 
-def _moment(_context: click.Context, _option: click.Parameter, value: str | None) -> datetime | None:
-    if value is None:
-        return None
-    found = moment_of(value, ago=True)
-    if found is None:
-        raise click.BadParameter("a time such as 2027-01-31, or an age such as 30m, 12h, 90d")
-    return found
-
-
 def _wanted(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
         click.option("--resource", metavar="PATH", help="Only what begins so, such as /api/collections/hr."),
         click.option("--action", metavar="RPC", help="Only this RPC, such as DeleteDocument."),
         click.option("--client", metavar="NAME", help="Only calls of this client."),
-        click.option("--until", callback=_moment, metavar="WHEN", help="Only earlier calls."),
+        click.option("--until", callback=past_moment, metavar="WHEN", help="Only earlier calls."),
         click.option(
-            "--since", callback=_moment, metavar="WHEN", help="Only calls since then: a time, or an age: 12h."
+            "--since",
+            callback=past_moment,
+            metavar="WHEN",
+            help="Only calls since then: a time, or an age: 12h.",
         ),
     ):
         command = option(command)

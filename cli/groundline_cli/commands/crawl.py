@@ -10,15 +10,11 @@ from groundline_cli.commands.ingest import (
     going_on,
     metadata_option,
     principals_option,
-    print_failures,
-    print_handed_in,
+    print_report,
     progress_bar,
-    report_json,
-    summary,
 )
 from groundline_cli.commands.manage import print_preview, watch_job
 from groundline_cli.connection import Connection
-from groundline_cli.terminal import print_json
 
 
 @click.command(short_help="Put the pages of a web site into a collection.")
@@ -118,13 +114,7 @@ def crawl(
             )
 
     report = run(connection, work)
-    print_failures(report)
-    if as_json:
-        print_json({"collection": collection, **report_json(report)})
-    elif watch:
-        click.echo(summary(report, collection))
-    else:
-        print_handed_in(report, collection)
+    print_report(report, collection, watched=watch, as_json=as_json)
     if report.broke_off or (report.failures and len(report.failures) == report.ended):
         raise SystemExit(1)
 

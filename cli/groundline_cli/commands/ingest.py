@@ -159,13 +159,7 @@ def ingest(
 
     report = run(connection, work)
     _print_language(report, collection)
-    print_failures(report)
-    if as_json:
-        print_json({"collection": collection, **report_json(report)})
-    elif watch:
-        click.echo(summary(report, collection))
-    else:
-        print_handed_in(report, collection)
+    print_report(report, collection, watched=watch, as_json=as_json)
     _exit(report, others=not watch and bool(report.jobs))
 
 
@@ -226,11 +220,11 @@ def sync(
 
     report = run(connection, work)
     _print_language(report, collection)
-    print_failures(report)
+    _print_failures(report)
     if as_json:
-        print_json({"collection": collection, **report_json(report), "deleted": uris})
+        print_json({"collection": collection, **_report_json(report), "deleted": uris})
     else:
-        click.echo(f"{summary(report, collection)}; {count} deleted")
+        click.echo(f"{_summary(report, collection)}; {count} deleted")
     _exit(report)
 
 
@@ -302,7 +296,7 @@ def _exit(report: ingestion.IngestReport, *, others: bool = False) -> None:
         raise SystemExit(SOME_FAILED if others or report.ended > len(report.failures) else 1)
 
 
-def print_failures(report: ingestion.IngestReport) -> None:
+def _print_failures(report: ingestion.IngestReport) -> None:
     """Print on stderr what was skipped, and a line for each document that could not be ingested."""
     _print_unsupported(report.unsupported)
     if report.unread:
@@ -324,14 +318,20 @@ def _print_failed(failures: Sequence[Failure]) -> None:
         )
 
 
-def print_handed_in(report: ingestion.IngestReport, collection: str) -> None:
-    """Print the jobs of documents that were handed in without waiting for them."""
-    click.echo(f"{collection}: handed in; see groundline jobs")
-    for job in report.jobs:
-        click.echo(job)
+def print_report(report: ingestion.IngestReport, collection: str, *, watched: bool, as_json: bool) -> None:
+    """Print what failed, and what became of the others, or if they were not watched, their jobs."""
+    _print_failures(report)
+    if as_json:
+        print_json({"collection": collection, **_report_json(report)})
+    elif watched:
+        click.echo(_summary(report, collection))
+    else:
+        click.echo(f"{collection}: handed in; see groundline jobs")
+        for job in report.jobs:
+            click.echo(job)
 
 
-def report_json(report: ingestion.IngestReport) -> dict[str, object]:
+def _report_json(report: ingestion.IngestReport) -> dict[str, object]:
     """Return the report as JSON values."""
     return {
         "created": report.created,
@@ -414,7 +414,7 @@ def _has_size() -> bool:
         return False
 
 
-def summary(report: ingestion.IngestReport, collection: str) -> str:
+def _summary(report: ingestion.IngestReport, collection: str) -> str:
     """Return the report on one line."""
     parts = [f"{report.created} new", f"{report.updated} changed", f"{report.unchanged} unchanged"]
     if report.failures:
