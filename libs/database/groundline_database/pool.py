@@ -23,8 +23,6 @@ from groundline_database.codecs import register_codecs
 from groundline_database.errors import database_errors
 from groundline_database.settings import DatabaseSettings
 
-__all__ = ["Connection", "Pool", "acquire", "in_bulk", "keep_session", "open_pool", "session", "transaction"]
-
 type Connection = asyncpg.Connection[asyncpg.Record] | PoolConnectionProxy[asyncpg.Record]
 type OnConnection = Callable[["asyncpg.Connection[Any]"], Awaitable[None]]
 

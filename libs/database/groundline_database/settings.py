@@ -5,8 +5,6 @@ from typing import Annotated, Self
 from groundline_runtime.settings import Seconds, Settings
 from pydantic import Field, SecretStr, model_validator
 
-__all__ = ["DatabaseSettings"]
-
 
 class DatabaseSettings(Settings):
     """Settings of a process with a database, in addition to its own."""

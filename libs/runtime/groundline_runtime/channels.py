@@ -26,8 +26,6 @@ from groundline_runtime.grpc_settings import CONNECTION_OPTIONS
 from groundline_runtime.settings import ServiceSettings
 from groundline_runtime.telemetry.recording import is_recording
 
-__all__ = ["cancelled_on_exit", "idempotent_methods", "open_channel", "service_channel"]
-
 _PATIENCE_SECONDS: Final = 2.0
 """Time without a sign of life after which another attempt begins, in seconds: a server that takes longer
 acknowledges after a second."""

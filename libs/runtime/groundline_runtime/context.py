@@ -18,37 +18,6 @@ from opentelemetry import trace
 
 from groundline_runtime.errors import DeadlineExceededError, FieldViolation, InvalidArgumentError
 
-__all__ = [
-    "BEGUN_KEY",
-    "LAST_EVENT_ID_KEY",
-    "PRINCIPALS_KEY",
-    "TRANSCODED_KEY",
-    "Caller",
-    "Place",
-    "Waits",
-    "acting_as",
-    "arrived",
-    "begun",
-    "counting",
-    "current_caller",
-    "current_trace_id",
-    "current_traceparent",
-    "current_waits",
-    "deadline_at",
-    "deadline_within",
-    "format_principals",
-    "give_place_back",
-    "has_begun",
-    "holding",
-    "is_transcoded",
-    "last_event_id",
-    "parse_principals",
-    "queued_work",
-    "remaining_seconds",
-    "request_trace",
-    "span",
-]
-
 PRINCIPALS_KEY: Final = "x-groundline-principals"
 TRANSCODED_KEY: Final = "x-groundline-transcoded"
 """Metadata key that the gateway sets on requests that came to it as HTTP."""

@@ -8,8 +8,6 @@ from google.protobuf.struct_pb2 import Struct
 from groundline_weaviate import wire_pb2 as wire
 from groundline_weaviate.chunks import IndexedChunk, microseconds, object_id
 
-__all__ = ["class_definition", "is_quantized_class", "object_of"]
-
 _EXACT_OBJECTS: Final = 15_000
 """Where a filter leaves fewer of a class of one shard, each is compared, and HNSW is left. The server's own
 40,000 of a shard made a search of all of 100,000 chunks take 240 ms in place of 40."""

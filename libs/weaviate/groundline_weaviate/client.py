@@ -27,8 +27,6 @@ from groundline_weaviate.settings import WeaviateSettings
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["MAX_PROPOSALS", "Proposal", "Weaviate", "WriteFailure", "open_weaviate"]
-
 MAX_PROPOSALS: Final = 10_000
 """Maximum results of one search, and objects of one deletion; the server's own limit
 (QUERY_MAXIMUM_RESULTS)."""
@@ -312,7 +310,7 @@ class Weaviate:
         self,
         name: str,
         chunks: Sequence[IndexedChunk],
-        level: wire.ConsistencyLevel,
+        level: "wire.ConsistencyLevel.ValueType",
         within_seconds: float,
     ) -> wire.BatchObjectsReply:
         """Write once. A node whose call is cut off may keep objects without indexing their vectors, and does

@@ -4,8 +4,6 @@ from typing import Annotated
 
 from pydantic import AnyHttpUrl, BaseModel, ConfigDict, Field, SecretStr
 
-__all__ = ["WeaviateSettings"]
-
 
 class WeaviateSettings(BaseModel):
     """Settings of the distributed index; retriever and ingestor must agree on all but the time limit."""

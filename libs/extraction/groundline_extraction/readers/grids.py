@@ -5,18 +5,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import takewhile
 from typing import Final, NamedTuple
 
-__all__ = [
-    "MAX_HEADS",
-    "Cell",
-    "GridRow",
-    "Head",
-    "head_of",
-    "is_head_above",
-    "is_names",
-    "joined_names",
-    "spread",
-]
-
 type Cell = tuple[str, int, int]
 """Its text, and how many columns and rows it spans."""
 

@@ -18,8 +18,6 @@ from groundline_indexing.revisions.layouts import Layout, StoredSegments
 from groundline_indexing.revisions.past import close_revisions, note_revisions
 from groundline_indexing.revisions.segments import SegmentCutter
 
-__all__ = ["copy_originals", "keep_revisions", "prune_revisions", "settle_revisions"]
-
 TEXT_CHARACTERS: Final = 1_800
 """Maximum characters of a row of stored text; larger rows would be stored in a table beside theirs, and read
 from there for each piece of a line."""

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from groundline_indexing.revisions.numbers import DIGEST_BYTES, SegmentNumbers
 
-__all__ = ["Layout", "StoredSegments"]
-
 STRETCHES_A_ROW: Final = 256
 """Maximum stretches of a row: what is read for an excerpt, and again for each stretch of a base."""
 

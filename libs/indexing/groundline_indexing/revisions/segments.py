@@ -6,8 +6,6 @@ import zlib
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-__all__ = ["MAX_CHARACTERS", "SegmentCutter", "text_hash"]
-
 MAX_CHARACTERS: Final = 8192
 _SHORT: Final = 32
 """Characters below which a line or sentence ends few segments, so that most go with a longer one."""

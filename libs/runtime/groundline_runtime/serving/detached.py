@@ -10,8 +10,6 @@ import structlog
 from groundline_runtime.context import Waits, counting, deadline_at, deadline_within
 from groundline_runtime.errors import GroundlineError
 
-__all__ = ["DetachedWork"]
-
 _log = structlog.get_logger(__name__)
 
 

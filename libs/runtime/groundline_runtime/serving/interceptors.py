@@ -40,8 +40,6 @@ from groundline_runtime.serving.json_names import as_sent
 from groundline_runtime.status import abort
 from groundline_runtime.telemetry.recording import is_recording
 
-__all__ = ["INTERNAL_MESSAGE", "server_interceptors", "write_response"]
-
 INTERNAL_MESSAGE: Final = "internal error; its error_id is in the service's log"
 
 # The published types deny that code() and time_remaining() may be None.

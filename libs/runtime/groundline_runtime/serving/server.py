@@ -24,16 +24,6 @@ from groundline_runtime.settings import ServiceSettings, settings_from_command_l
 from groundline_runtime.telemetry.logs import configure_logs
 from groundline_runtime.telemetry.recording import telemetry
 
-__all__ = [
-    "MAX_CONNECTION_AGE_SECONDS",
-    "Application",
-    "Serving",
-    "run",
-    "run_command",
-    "run_server",
-    "serving",
-]
-
 MAX_CONNECTION_AGE_SECONDS: Final = 300
 """Age of a connection, in seconds and give or take a tenth, after which it takes no new requests: clients
 reconnect, and so find replicas that have started since. The gateway's lanes do so sooner (identity.lua)."""

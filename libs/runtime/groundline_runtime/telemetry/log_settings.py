@@ -6,8 +6,6 @@ That takes 5 MB in each process, on a machine that has the command.
 import sys
 from importlib import import_module
 
-__all__: list[str] = []
-
 if "rich" not in sys.modules and "structlog" not in sys.modules:
     sys.modules["rich"] = None  # type: ignore[assignment]
     try:

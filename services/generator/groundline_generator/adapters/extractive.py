@@ -14,8 +14,6 @@ from groundline_generator.domain.quoting.extraction import Answerability, Extrac
 from groundline_generator.domain.refusals import refusal
 from groundline_generator.service.concurrency import computed
 
-__all__ = ["ExtractiveModel"]
-
 _TOKEN: Final = re.compile(r"\w+|[^\w\s]")
 
 

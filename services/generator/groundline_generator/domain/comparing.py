@@ -5,8 +5,6 @@ from typing import Final
 
 from groundline_generator.domain.signs import COUNTED, designated
 
-__all__ = ["compared", "degrees"]
-
 _SIDE: Final = r"[^,;?.!]{2,80}?"
 _REST: Final = (
     r"(?P<rest>(?:\s+(?:in|for|with respect to|regarding|when|bei|für|hinsichtlich|bezüglich|im)"

@@ -10,8 +10,6 @@ from typing import Final
 
 from groundline_generator.domain.terms import content_terms
 
-__all__ = ["is_part", "related", "synonyms", "translated"]
-
 _SHORTEST_PART: Final = 4
 """Minimum letters of a word that may begin or end a German compound."""
 

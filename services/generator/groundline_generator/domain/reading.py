@@ -9,8 +9,6 @@ from groundline_language import guess_language
 from groundline_generator.domain.segments import Segment, segments
 from groundline_generator.domain.terms import content_terms
 
-__all__ = ["Reading", "Sentence", "read"]
-
 _REMEMBERED_TEXTS: Final = 512
 _LONGEST_REMEMBERED: Final = 8_000
 """Maximum characters of a cached text. Most chunks are shorter; the cache takes some 10 MB, 40 at most."""

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Final, NamedTuple
 
-__all__ = ["Kind", "Segment", "segments"]
-
 
 class Kind(enum.Enum):
     """Kind of a segment; a heading is never quoted by itself. A step is a sentence of a numbered item."""

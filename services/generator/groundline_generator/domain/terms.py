@@ -10,8 +10,6 @@ from typing import Final
 from groundline_language import LANGUAGES, STOP_WORDS, WORD, Remembered, elided, folded
 from py_rust_stemmers import SnowballStemmer  # type: ignore[import-untyped]
 
-__all__ = ["content_terms"]
-
 _UNSTEMMED: Final = ("polish",)
 """Languages that the stemmer does not know."""
 

@@ -7,8 +7,6 @@ from urllib.parse import quote, unquote
 
 from groundline_tests.http_server import NO_HEADERS, Answering, listening
 
-__all__ = ["DENY", "GRANT", "WebdavServer", "serving_webdav"]
-
 GRANT, DENY = (f"<{one}><privilege><read/></privilege></{one}>" for one in ("grant", "deny"))
 
 

@@ -15,8 +15,6 @@ from groundline_extraction.readers.building import MarkdownBuilder
 from groundline_extraction.readers.common import Hints, Read, ReaderLimits
 from groundline_extraction.readers.grids import GridRow
 
-__all__ = ["read"]
-
 MAX_DEPTH: Final = 20
 """Maximum depth of directives within directives; what is deeper is one paragraph."""
 

@@ -6,8 +6,6 @@ from itertools import pairwise
 from math import inf
 from typing import Final, NamedTuple
 
-__all__ = ["Columns", "groups_over"]
-
 type Span = tuple[float, float]
 """Left and right edge."""
 _MAX_COLUMNS: Final = 40
@@ -16,7 +14,7 @@ _OFF: Final = 1 / 12
 """Maximum distance of a name from where it belongs, as a share of the distance of columns."""
 
 
-class Columns(NamedTuple):
+class TableColumns(NamedTuple):
     """Columns of a table, and where their names stand; None: it has none."""
 
     spans: Sequence[Span]
@@ -43,7 +41,7 @@ class Columns(NamedTuple):
         return name[0] < right and name[1] > left and (column == 0 or self.names[column] is None)
 
 
-class Groups(NamedTuple):
+class ColumnGroups(NamedTuple):
     """Columns below each name. The best have the most columns and, of those, names nearest to where they
     belong."""
 
@@ -51,11 +49,11 @@ class Groups(NamedTuple):
     nearness: float = 0.0
     columns: tuple[range, ...] = ()
 
-    def behind(self, group: range, off: float) -> "Groups":
-        return Groups(self.size + len(group), self.nearness - off, (group, *self.columns))
+    def behind(self, group: range, off: float) -> "ColumnGroups":
+        return ColumnGroups(self.size + len(group), self.nearness - off, (group, *self.columns))
 
 
-def groups_over(names: Sequence[Span], columns: Columns) -> Sequence[range]:
+def groups_over(names: Sequence[Span], columns: TableColumns) -> Sequence[range]:
     """Return the columns that each name stands over, if some stand over several, as many columns each;
     nothing if this cannot be told.
 
@@ -76,18 +74,18 @@ def groups_over(names: Sequence[Span], columns: Columns) -> Sequence[range]:
         if (groups := _best(names, columns, size, distance))
         and sum(len(group) > 1 for group in groups.columns) >= least
     ]
-    return max(found, key=lambda groups: groups[:2], default=Groups()).columns
+    return max(found, key=lambda groups: groups[:2], default=ColumnGroups()).columns
 
 
 def _best(
-    names: Sequence[Span], columns: Columns, size: int, distance: Callable[[Span, range], float]
-) -> Groups | None:
+    names: Sequence[Span], columns: TableColumns, size: int, distance: Callable[[Span, range], float]
+) -> ColumnGroups | None:
     """Return the best groups, of one column or of `size`, for names in their order."""
 
     @cache
-    def best(number: int, begin: int) -> Groups | None:
+    def best(number: int, begin: int) -> ColumnGroups | None:
         if number == len(names):
-            return Groups()
+            return ColumnGroups()
         found = (
             rest.behind(group, off)
             for group, off in _groups(names[number], columns, begin, size, distance)
@@ -99,7 +97,7 @@ def _best(
 
 
 def _groups(
-    name: Span, columns: Columns, begin: int, size: int, distance: Callable[[Span, range], float]
+    name: Span, columns: TableColumns, begin: int, size: int, distance: Callable[[Span, range], float]
 ) -> Iterator[tuple[range, float]]:
     """Yield columns from `begin` on that a name may stand over, and how far it is from where it belongs."""
     for first in range(max(begin, 1), len(columns.spans) - size + 1):

@@ -13,10 +13,8 @@ from statistics import median
 from typing import Final, NamedTuple
 
 from groundline_extraction.readers.grids import MAX_HEADS, is_head_above, is_names, joined_names
-from groundline_extraction.readers.pdf.groups import Columns, groups_over
+from groundline_extraction.readers.pdf.groups import TableColumns, groups_over
 from groundline_extraction.readers.pdf.prose import BULLET, CUT_WORD, contents_line, is_hanging
-
-__all__ = ["Block", "Box", "Cell", "Page", "Rule", "Style", "Turn", "Word", "around", "blocks_of", "style_of"]
 
 type Box = tuple[float, float, float, float]
 """Left, lower, right and upper edge."""
@@ -479,7 +477,7 @@ def _aligned_table(lines: Sequence[_Line]) -> tuple[int, list[list[Cell]]]:
         if len(rows) < 2:
             continue
         below = [(cell.box[0], cell.box[2]) if cell.box else None for cell in rows[0]]
-        over = [_over(line, Columns(spans, below)) for line in lines[:height]]
+        over = [_over(line, TableColumns(spans, below)) for line in lines[:height]]
         named = _named([*over, rows[0]])
         if all(over) and all(cell.text for cell in named[1:]):
             return height + taken, [named, *rows[1:]]
@@ -500,7 +498,7 @@ def _may_be_head(lines: Sequence[_Line], height: int) -> bool:
     return is_close and len(names) > 1 and is_head_above(map(_text, names), map(_text, numbers))
 
 
-def _over(line: _Line, columns: Columns) -> list[Cell]:
+def _over(line: _Line, columns: TableColumns) -> list[Cell]:
     """Return a row whose cells are repeated in the columns that they stand over; none if it is another
     row."""
     cells = line.cells()

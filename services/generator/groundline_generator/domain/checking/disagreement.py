@@ -17,8 +17,6 @@ from groundline_generator.domain.quoting.asked import DATE, NUMBER, asked_for
 from groundline_generator.domain.signs import Quantity, beginning, designations, names, quantities, words
 from groundline_generator.domain.terms import content_terms
 
-__all__ = ["Asked", "Statement", "disagreement", "document_of"]
-
 _SAME_MATTER: Final = 0.5
 _SAME_SENTENCE: Final = 0.75
 """Minimum shares of common terms, numbers aside, in the shorter sentence: for a number with a unit, and for

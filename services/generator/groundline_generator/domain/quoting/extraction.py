@@ -36,8 +36,6 @@ from groundline_generator.domain.signs import (
 )
 from groundline_generator.domain.terms import content_terms
 
-__all__ = ["Answerability", "Extract", "Extraction", "extract"]
-
 _OTHER_SUBJECT: Final = 0.5
 """Factor of the relevance where the passages speak of others than the question."""
 

@@ -7,8 +7,6 @@ from typing import Final
 from groundline_generator.domain.quoting.scoring import Candidate
 from groundline_generator.domain.segments import Kind
 
-__all__ = ["lead_in", "led_to"]
-
 _MOST_QUOTED: Final = 12
 """Maximum number of sentences, rows and pieces of code that are quoted behind a colon."""
 

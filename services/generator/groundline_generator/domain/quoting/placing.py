@@ -11,8 +11,6 @@ from typing import Final
 from groundline_generator.domain.quoting.scoring import Candidate
 from groundline_generator.domain.quoting.times import AskedTime, told
 
-__all__ = ["place_in_time"]
-
 _OF_THAT_TIME: Final = 1.2
 """Factor of the score of a sentence that stands in for those of other times."""
 

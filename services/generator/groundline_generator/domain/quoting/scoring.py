@@ -30,8 +30,6 @@ from groundline_generator.domain.segments import Kind
 from groundline_generator.domain.signs import designated, names
 from groundline_generator.domain.terms import content_terms
 
-__all__ = ["Candidate", "Question", "is_other", "scored"]
-
 # Credit for a question term by where it stands relative to the sentence.
 _IN_SENTENCE: Final = 1.0
 _BESIDE: Final = 0.6

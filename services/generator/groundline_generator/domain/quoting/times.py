@@ -16,8 +16,6 @@ from typing import Final, NamedTuple
 
 from groundline_generator.domain.signs import names, quantities
 
-__all__ = ["AskedTime", "Period", "Told", "asked_time", "told"]
-
 _LANGUAGES: Final[Mapping[str, Mapping[str, str]]] = tomllib.loads(
     (files("groundline_generator.domain") / "times.toml").read_text(encoding="utf-8")
 )

@@ -26,8 +26,6 @@ from groundline_indexing.revisions.keeping import prune_revisions
 from groundline_ingestor.adapters.postgres.documents.stored_texts import read_segments, read_version
 from groundline_ingestor.domain.documents import StoredText, TextPart
 
-__all__ = ["MAX_OFFSET", "PostgresRevisions"]
-
 MAX_OFFSET: Final = 2**31 - 1
 PRUNED_AT_ONCE: Final = 1000
 
