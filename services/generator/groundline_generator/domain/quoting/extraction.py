@@ -18,6 +18,7 @@ from groundline_generator.domain.checking.disagreement import Asked, Statement, 
 from groundline_generator.domain.comparing import compared
 from groundline_generator.domain.concepts import related
 from groundline_generator.domain.quoting.asked import asks_what_is_forbidden, only_permits, sets_limits
+from groundline_generator.domain.quoting.choosing import choose, in_reading_order, lead_of
 from groundline_generator.domain.quoting.lists import lead_in, led_to
 from groundline_generator.domain.quoting.placing import place_in_time
 from groundline_generator.domain.quoting.procedures import procedure
@@ -45,18 +46,8 @@ _NO_COUNT: Final = 0.3
 _TYPING_ERROR: Final = 0.8
 """Minimum similarity (difflib's ratio) of a name to one that is spelled right."""
 
-_FURTHER_SHARE: Final = 0.7
-"""Minimum score of a further sentence, as a share of the best."""
-
-_SAYS_LITTLE: Final = 0.7
-"""Weighted share of the question's terms in the best sentence and its headings, below which it is quoted with
-a neighbour."""
-
 _RIVAL_SHARE: Final = 0.5
 """Minimum score of a sentence that is quoted since it says otherwise, as a share of the best."""
-
-_DUPLICATE_OVERLAP: Final = 0.7
-"""Jaccard overlap of terms from which a sentence repeats a quoted one."""
 
 # A logistic regression on whether the extracts hold the answer, the paragraph that does removed from a
 # quarter of the questions. Fitted on one half of each of seven sets, which weigh the same: a part of SQuAD
@@ -83,7 +74,6 @@ _COMPARED: Final = 5
 _NO_LIMIT: Final = 0.6
 """Factor of the relevance of a sentence that says nothing of limits, if a question asks what is forbidden."""
 
-_DIGIT: Final = re.compile(r"\d")
 _STEP: Final = re.compile(r"\n\s*\d{1,3}[.)]\s")
 """Beginning of a numbered item behind the one before."""
 
@@ -158,7 +148,7 @@ def extract(
     if not ranked or relevance < minimum:
         return Extraction((), relevance)
     steps = procedure(question, ranked) if max_sentences > 1 else ()
-    chosen = [*steps] or _choose(question, ranked, max_sentences)
+    chosen = [*steps] or choose(question, ranked, max_sentences)
     if question.counted.things and not any(
         each.is_of_kind and each.language == ranked[0].language for each in chosen
     ):
@@ -170,12 +160,12 @@ def extract(
         if relevance < min_relevance:
             return Extraction((), relevance)
     if steps:
-        lead = _lead(ranked) if steps[0].passage == ranked[0].passage else 0.0
+        lead = lead_of(ranked) if steps[0].passage == ranked[0].passage else 0.0
         return Extraction(work.steps(steps), relevance, lead)
     if chosen and max_sentences > 1 and (other := work.saying_otherwise(question, ranked, chosen)):
         chosen = [*chosen[: max_sentences - 1], other]
     extracts = work.with_lists(query, chosen, ranked) if max_sentences > 1 else work.extracts(chosen)
-    return Extraction(extracts, relevance, _lead(ranked))
+    return Extraction(extracts, relevance, lead_of(ranked))
 
 
 class _Work:
@@ -275,14 +265,14 @@ class _Work:
         return [self._passages[where].text[first:last][:_READ_CHARACTERS] for where, first, last in spans]
 
     def extracts(self, chosen: Sequence[Candidate]) -> Sequence[Extract]:
-        return tuple(self._extract(each) for each in _in_reading_order(chosen))
+        return tuple(self._extract(each) for each in in_reading_order(chosen))
 
     def with_lists(
         self, query: str, chosen: Sequence[Candidate], ranked: Sequence[Candidate]
     ) -> Sequence[Extract]:
         """Return sentences, each with the list, table or code that it leads to."""
         found: dict[tuple[int, int], Extract] = {}
-        for each in _in_reading_order(chosen):
+        for each in in_reading_order(chosen):
             if before := lead_in(each, ranked, self._passages[each.passage].text):
                 found.setdefault((before.passage, before.position), self._extract(before))
             found.setdefault((each.passage, each.position), self._extract(each))
@@ -429,79 +419,3 @@ def _beginnings(name: str, language: str | None, other: str | None) -> frozenset
 def _shifted(relevance: float, answerable: Sequence[float]) -> float:
     shift = _READING_SHIFT * max(answerable)
     return max(0.0, min(relevance + max(-_MAXIMUM_SHIFT, min(shift, _MAXIMUM_SHIFT)), 1.0))
-
-
-def _lead(ranked: Sequence[Candidate]) -> float:
-    best = ranked[0]
-    others = (
-        each.score
-        for each in ranked
-        if each.passage != best.passage and _overlap(each, best) < _DUPLICATE_OVERLAP
-    )
-    second = next(others, None)
-    return 0.0 if second is None or not best.score else 1 - second / best.score
-
-
-def _choose(question: Question, ranked: Sequence[Candidate], max_sentences: int) -> list[Candidate]:
-    best = ranked[0]
-    is_own = not is_other(question.language, best.language)
-    # If the question names something with a number (a model, a version), the document must be about it: a
-    # sentence on another model answers another question, however similar it is otherwise.
-    designations = {term for term in best.in_heading if _DIGIT.search(term)}
-    chosen: list[Candidate] = []
-    for candidate in ranked:
-        if len(chosen) == max_sentences:
-            break
-        if candidate.score < _FURTHER_SHARE * best.score:
-            break
-        if not candidate.hits or not designations <= candidate.in_heading.union(candidate.hits):
-            continue
-        if candidate.is_of_other_question or (is_own and is_other(best.language, candidate.language)):
-            continue
-        if all(_overlap(candidate, other) < _DUPLICATE_OVERLAP for other in chosen):
-            chosen.append(candidate)
-    return [*chosen, *_beside(ranked, chosen)][:max_sentences] if chosen else chosen
-
-
-def _beside(ranked: Sequence[Candidate], chosen: Sequence[Candidate]) -> list[Candidate]:
-    """Return the neighbours that the best sentence needs.
-
-    In the order of need: what it refers to, the kind of answer that it lacks, what speaks on of it, and the
-    better one if it alone is quoted and says little of what was asked.
-    """
-    best = chosen[0]
-    around = {
-        each.position - best.position: each
-        for each in ranked
-        if each.passage == best.passage
-        and abs(each.position - best.position) == 1
-        and each.sentence.segment.kind is best.sentence.segment.kind is Kind.SENTENCE
-        and each.sentence.segment.heading == best.sentence.segment.heading
-        and not each.is_of_other_question
-    }
-    before, after = around.get(-1), around.get(1)
-    needed: list[Candidate] = []
-    if before and best.refers_back:
-        needed.append(before)
-    if not any(each.is_of_kind for each in chosen):
-        needed.extend(each for each in around.values() if each.is_of_kind)
-    if after and after.refers_back:
-        needed.append(after)
-    if around and len(chosen) == 1 and best.own_share < _SAYS_LITTLE:
-        needed.append(max(around.values(), key=lambda each: each.score))
-    quoted = {(each.passage, each.position) for each in chosen}
-    positions = dict.fromkeys(each.position - best.position for each in needed)
-    return [
-        around[position] for position in positions if (best.passage, best.position + position) not in quoted
-    ]
-
-
-def _overlap(first: Candidate, second: Candidate) -> float:
-    ours, theirs = {*first.sentence.terms, *first.hits}, {*second.sentence.terms, *second.hits}
-    return len(ours & theirs) / len(ours | theirs) if ours or theirs else 1.0
-
-
-def _in_reading_order(chosen: Sequence[Candidate]) -> list[Candidate]:
-    """Order passages by their best sentence, and sentences as in their passage."""
-    order = list(dict.fromkeys(candidate.passage for candidate in chosen))
-    return sorted(chosen, key=lambda candidate: (order.index(candidate.passage), candidate.position))
