@@ -354,8 +354,8 @@ def _likeness(
         ours.columns == theirs.columns,
         first.relevance + second.relevance,
         sum(
-            other.required.isdisjoint(each.sentence.terms)
-            for each, other in zip(pair, reversed(questions), strict=True)
+            (other.required - own.required).isdisjoint(each.sentence.terms)
+            for each, own, other in zip(pair, questions, reversed(questions), strict=True)
         ),
     )
 

@@ -457,3 +457,18 @@ def test_the_address_of_a_link_does_not_say_what_a_sentence_tells() -> None:
         1, "See [our page](https://example.org/torque-of-the-pump-cover). Or call us.", title="Help"
     )
     assert answers("Which torque has the pump cover?", [links]).extracts == ()
+
+
+def test_a_difference_is_told_by_what_is_said_of_each_thing_alone() -> None:
+    leave = numbered(
+        1,
+        "You may take unpaid leave as the primary or secondary caregiver. "
+        "As the primary caregiver you have 16 weeks of leave. "
+        "As the secondary caregiver you have 6 weeks of leave.",
+        title="Leave",
+    )
+    query = "What is the difference between primary and secondary caregiver leave?"
+    assert quotes(query, [leave]) == [
+        "As the primary caregiver you have 16 weeks of leave.",
+        "As the secondary caregiver you have 6 weeks of leave.",
+    ]
