@@ -23,40 +23,19 @@ from groundline_ingestor.adapters.postgres.documents import versions
 from groundline_ingestor.adapters.postgres.stores import Stores
 from groundline_tests.ingestor.killed import COMMITTED, killed
 from groundline_tests.ingestor.messages import a_version
-from groundline_tests.ingestor.stores import a_hand_in, a_member, a_new, create, lease
+from groundline_tests.ingestor.stores import (
+    AS_EARLIER,
+    EARLIER_SEGMENTS,
+    a_hand_in,
+    a_member,
+    a_new,
+    create,
+    lease,
+)
 
 LINES = 9000
 REVISIONS = 20
 FEW = 2
-AS_EARLIER = """
-    WITH cut AS (
-        SELECT r.revision, start, (row_number() OVER (ORDER BY r.revision, start))::integer - 1 AS segment,
-               (document_text(r.document_id, r.revision, start, start + 300)).text
-        FROM document_revisions r CROSS JOIN generate_series(0, r.character_count, 300) AS start
-        WHERE r.document_id = $1::uuid
-    ), segments AS (
-        INSERT INTO revision_segments (document_id, segment, digest, text)
-        SELECT $1::uuid, segment, sha256(convert_to(text, 'UTF8')), text FROM cut WHERE text IS NOT NULL
-    ), runs AS (
-        SELECT revision, array_agg(segment ORDER BY start) AS firsts, array_agg(1) AS counts
-        FROM cut WHERE text IS NOT NULL GROUP BY revision
-    ), layouts AS (DELETE FROM revision_layouts WHERE document_id = $1::uuid),
-    texts AS (DELETE FROM revision_texts WHERE document_id = $1::uuid)
-    UPDATE document_revisions r
-    SET layout = NULL, base_layout = NULL, firsts = runs.firsts, counts = runs.counts
-    FROM runs WHERE r.document_id = $1::uuid AND r.revision = runs.revision
-"""
-"""Stores a document's revisions as releases before this form did."""
-EARLIER_SEGMENTS = """
-    SELECT s.text
-    FROM document_revisions r
-    CROSS JOIN unnest(r.firsts, r.counts) WITH ORDINALITY AS runs (first, count, run)
-    JOIN revision_segments s ON s.document_id = r.document_id
-        AND s.segment BETWEEN runs.first AND runs.first + runs.count - 1
-    WHERE r.document_id = $1::uuid AND r.revision = $2
-    ORDER BY runs.run, s.segment
-"""
-"""How they read one to put it back."""
 KEPT_TEXT = ("revision_segments", "revision_texts", "revision_layouts")
 
 

@@ -33,6 +33,36 @@ from groundline_signatures import signature
 
 from groundline_tests.ingestor.messages import a_collection, a_version
 
+AS_EARLIER: Final = """
+    WITH cut AS (
+        SELECT r.revision, start, (row_number() OVER (ORDER BY r.revision, start))::integer - 1 AS segment,
+               (document_text(r.document_id, r.revision, start, start + 300)).text
+        FROM document_revisions r CROSS JOIN generate_series(0, r.character_count, 300) AS start
+        WHERE r.document_id = $1::uuid
+    ), segments AS (
+        INSERT INTO revision_segments (document_id, segment, digest, text)
+        SELECT $1::uuid, segment, sha256(convert_to(text, 'UTF8')), text FROM cut WHERE text IS NOT NULL
+    ), runs AS (
+        SELECT revision, array_agg(segment ORDER BY start) AS firsts, array_agg(1) AS counts
+        FROM cut WHERE text IS NOT NULL GROUP BY revision
+    ), layouts AS (DELETE FROM revision_layouts WHERE document_id = $1::uuid),
+    texts AS (DELETE FROM revision_texts WHERE document_id = $1::uuid)
+    UPDATE document_revisions r
+    SET layout = NULL, base_layout = NULL, firsts = runs.firsts, counts = runs.counts
+    FROM runs WHERE r.document_id = $1::uuid AND r.revision = runs.revision
+"""
+"""Statement that stores a document's revisions as releases before migration 20 did."""
+EARLIER_SEGMENTS: Final = """
+    SELECT s.text
+    FROM document_revisions r
+    CROSS JOIN unnest(r.firsts, r.counts) WITH ORDINALITY AS runs (first, count, run)
+    JOIN revision_segments s ON s.document_id = r.document_id
+        AND s.segment BETWEEN runs.first AND runs.first + runs.count - 1
+    WHERE r.document_id = $1::uuid AND r.revision = $2
+    ORDER BY runs.run, s.segment
+"""
+"""Statement by which these read a revision to put it back."""
+
 DIMENSIONS: Final = 8
 MAXIMUM_ATTEMPTS: Final = 3
 CRAWL: Final = OrderedCrawl(pb.WebCrawl(start_url="https://a.test/"))
