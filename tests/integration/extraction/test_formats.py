@@ -77,8 +77,7 @@ def test_a_notebook_of_an_earlier_version_has_worksheets_and_cells_of_other_fiel
     assert titles(extraction) == [(2, "Valves")]
 
 
-def test_restructured_text_is_read_as_markdown_without_what_steers_the_site(extract: Any) -> None:
-    source = """\
+RESTRUCTURED = """\
 .. _start:
 
 ..
@@ -136,7 +135,10 @@ Name  Value
 TTL   5
 ====  =====
 """
-    extraction = extract(source.encode(), "guide.rst")
+
+
+def test_restructured_text_is_read_as_markdown_without_what_steers_the_site(extract: Any) -> None:
+    extraction = extract(RESTRUCTURED.encode(), "guide.rst")
     assert extraction.text == (
         "# Guide\n\nSee the start and [our page](https://example.org) for `init`.\n\n"
         "## Starting\n\nNote: The disk is needed.\n\n"

@@ -40,7 +40,6 @@ EXCEPTIONS: Final[Mapping[str, str]] = {
     "tests/support/groundline_tests/cluster/control_plane.py::control_plane": OPTIONS,
     "tests/support/groundline_tests/extraction/compound_files.py::compound_file": ALGORITHM,
     "tests/support/groundline_tests/gateway/running.py::FakeGateway.reply": "a case for each route",
-    "tests/support/groundline_tests/gateway/running.py::fake_gateway": CLOSURES,
     "tools": COMMANDS,
 }
 
