@@ -69,8 +69,13 @@ async def settle_revisions(connection: Connection, document_ids: Sequence[Any]) 
     stale = await connection.fetch(_SQL["settle"], document_ids) if document_ids else ()
     changed = [row["document_id"] for row in stale]
     if changed:
-        for name in ("drop_segments", "drop_layouts", "drop_texts", "drop_originals"):
-            await connection.execute(_SQL[name], changed)
+        for statement in (
+            _SQL["drop_segments"],
+            _SQL["drop_layouts"],
+            _SQL["drop_texts"],
+            _SQL["drop_originals"],
+        ):
+            await connection.execute(statement, changed)
     if document_ids:
         await connection.execute(_SQL["drop_tables"], document_ids)
 
