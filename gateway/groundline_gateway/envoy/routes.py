@@ -39,8 +39,8 @@ _RETRY_LOST: Final = {
             "typed_config": {"@type": f"{EXTENSIONS}.retry.host.previous_hosts.v3.PreviousHostsPredicate"},
         }
     ],
-    # A replica that has just lost its requests has fewest, so that of two it wins three choices of four, each
-    # of two at random: 12 attempts left 1 retry in 32 where it was.
+    # A replica that has just lost its requests has fewest, and wins three choices in four against one other,
+    # since each is between two at random: 12 attempts left 1 retry in 32 where it was.
     "host_selection_retry_max_attempts": 50,
 }
 # RPCs by the settings of their deadline and size; the others take request_timeout_seconds.
