@@ -64,8 +64,12 @@ async def test_without_a_collector_metrics_are_served_and_no_spans_are_made(
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
         with pytest.raises(grpc.aio.AioRpcError):
             await probe.Stub(channel).Look(probe.Ask(text="crash"))
-    found = samples((await read(metrics, OPEN_METRICS)).text)
-    [count] = [each for each in found if each.name == "rpc_server_call_duration_seconds_count"]
+    counts: list[Any] = []
+    async with asyncio.timeout(30):
+        while not counts:  # the client has the status before the call is counted
+            found = samples((await read(metrics, OPEN_METRICS)).text)
+            counts = [each for each in found if each.name == "rpc_server_call_duration_seconds_count"]
+    [count] = counts
     assert count.labels["rpc_response_status_code"] == "INTERNAL"
     assert not any(each.exemplar for each in found)
     process.process.terminate()
