@@ -36,6 +36,7 @@ _UNAVAILABLE: Final = (
     asyncpg.OperatorInterventionError,
     asyncpg.IdleInTransactionSessionTimeoutError,
     asyncpg.ReadOnlySQLTransactionError,  # a primary that became a standby
+    asyncpg.InternalClientError,  # a connection whose server has just told it that it ends
     # At start these are wrong settings (see open_pool); later they mean that somebody changes a running
     # service's database.
     asyncpg.InvalidAuthorizationSpecificationError,

@@ -75,6 +75,8 @@ _MIN_VARIANT_LENGTH: Final = 5
 _VARIANT_PREFIX_SHARE: Final = 0.7
 _LEAST_PART: Final = 3
 """Minimum length of a part of a compound; fewer letters are a prefix, which makes another word."""
+_PREFIXES: Final = frozenset(("ab", "an", "be", "er", "ge", "um", "zu"))
+"""German ones that leave what the word is about: *Antrag*, *beantragen*."""
 
 # Two languages end words of one origin in different ways: "production" and "Produktion".
 _MIN_COGNATE_LENGTH: Final = 4
@@ -252,7 +254,7 @@ def _is_part(term: str, other: str) -> bool:
     """Tell whether a word has another as its beginning, or as a part that a part of its own stands before:
     *phone* in *smartphone*, but not *dress* in *address*."""
     position = other.find(term)
-    return position == 0 or position >= _LEAST_PART
+    return position == 0 or position >= _LEAST_PART or other[: max(position, 0)] in _PREFIXES
 
 
 def _accept_cognates(question: Question, found: Sequence[Candidate]) -> None:
