@@ -437,10 +437,7 @@ def _as_step(member: Candidate) -> float:
         return _KIND_OF_ANSWER_BONUS
     is_short = len(member.sentence.text.split()) < _FRAGMENT_WORDS
     is_fragment = kind is Kind.ROW or (kind is Kind.SENTENCE and (is_short or member.refers_back))
-    if is_fragment:
-        return _FRAGMENT
-    names_command = kind is Kind.SENTENCE and "`" in member.sentence.text
-    return _KIND_OF_ANSWER_BONUS if names_command else 1.0
+    return _FRAGMENT if is_fragment else 1.0
 
 
 def _credited(

@@ -105,11 +105,3 @@ def test_steps_of_another_passage_than_the_best_sentence_have_no_lead() -> None:
     extraction = answers(QUESTION, [first, FAILOVER])
     assert extraction.extracts[0].step == 1
     assert extraction.lead == 0
-
-
-def test_without_steps_the_sentence_that_names_the_command_comes_first() -> None:
-    text = (
-        "The hash of a password is long. Every password has a hash. `pump hash` makes the hash of a password."
-    )
-    (first, *_) = answers("How do I make a password hash?", [numbered(1, text)]).extracts
-    assert first.text.startswith("`pump hash`")
