@@ -148,6 +148,7 @@ async def test_a_setting_for_quantized_vectors_holds_from_the_next_index_on(
     manuals: Manuals, one_node: Cluster
 ) -> None:
     ingestor = manuals.ingestor
+    await manuals.settled(0)
     found = await manuals.found()
     collection = await ingestor.stores.collections.find(NAME)
     assert collection
