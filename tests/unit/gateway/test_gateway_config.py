@@ -238,7 +238,7 @@ def test_every_public_address_of_the_contracts_has_a_route_of_its_own() -> None:
         assert route["name"] == endpoint.name
         assert route["route"]["cluster"] == endpoint.service
         assert (route["route"]["timeout"] == "0s") is endpoint.is_stream
-        # What is slow would be asked twice and lost; what hangs is told by its connection's pings.
+        # A second attempt would only burden a slow service; pings find one that hangs.
         assert "per_try_timeout" not in route["route"].get("retry_policy", {})
 
 

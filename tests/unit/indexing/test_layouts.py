@@ -46,7 +46,7 @@ def test_a_change_takes_three_stretches_and_nothing_that_is_stored_is_stored_aga
 
 def test_what_is_no_longer_stored_is_not_taken_from_a_base() -> None:
     segments = StoredSegments()
-    # Of a base that had a line between these.
+    # The base had a line between these two, which is not stored any more.
     segments.put(["One line.\n"], 0)
     segments.put(["Another.\n"], 30)
     numbers, new = segments.find(["One line.\n", "The middle.\n", "Another.\n"])

@@ -121,7 +121,7 @@ async def _keep_text(connection: Connection, document_id: Any) -> tuple[int, int
         rows = await connection.fetch(_SQL["stretches"], document_id, base)
         stretches = Layout.of((row["sources"], row["lengths"]) for row in rows)
         differences = await asyncio.to_thread(stored.differences, numbers, stretches)
-        # As many differences as a base takes itself are stored before there is another.
+        # A new base begins once all differences from this one have more stretches than it would.
         if known["differences"] + len(differences.sources) <= len(layout.sources):
             layout = differences
         else:

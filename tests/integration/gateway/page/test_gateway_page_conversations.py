@@ -59,7 +59,7 @@ def offers(upstream: Any, *models: str) -> None:
     asked = asyncio.Event()
 
     async def listed(_request: Any, _context: Any) -> Any:
-        # What a collection allows is known last, whichever the page asks first.
+        # The page is told of the collections last, in whatever order it asks.
         await asked.wait()
         return ingestor_service_pb2.ListCollectionsResponse(collections=[docs])
 

@@ -1,7 +1,7 @@
 """Lists, tables and code that a sentence leads to with its colon, and the sentence that leads to an item."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from groundline_generator.domain.quoting.scoring import Candidate
@@ -36,7 +36,7 @@ def led_to(
     has_colon = leading.sentence.text.rstrip("*_ ").endswith(":")
     if leading.sentence.segment.kind is not Kind.SENTENCE or not (has_colon or _ASKED.search(query)):
         return ()
-    here = {each.position: each for each in ranked if each.passage == leading.passage}
+    here = _in_passage(leading, ranked)
     first = leading.position + 1
     # The header of a table is not among the ranked.
     if first not in here and first + 1 in here and here[first + 1].sentence.segment.columns:
@@ -48,11 +48,13 @@ def led_to(
     item, end = 0, leading.sentence.segment.end
     for position in range(first, first + _MOST_QUOTED):
         each = here.get(position)
-        if each is None or not _goes_on(behind[0][0] if behind else None, each, text[end : _start(each)]):
+        if each is None:
             break
-        if not has_colon and not _BULLET.search(text[end : _start(each)]):
+        between = text[end : each.sentence.segment.start]
+        is_item = _BULLET.search(between) is not None
+        if not (has_colon or is_item) or not _goes_on(behind[0][0] if behind else None, each, between):
             break
-        if each.sentence.segment.kind is Kind.ROW or _BULLET.search(text[end : _start(each)]):
+        if is_item or each.sentence.segment.kind is Kind.ROW:
             item += 1
         behind.append((each, item))
         end = each.sentence.segment.end
@@ -63,7 +65,7 @@ def _is_announced(leading: Candidate, following: Candidate, text: str) -> bool:
     """Tell whether a sentence, and no list, is right behind a colon."""
     if following.sentence.segment.kind is not Kind.SENTENCE or not _is_same_heading(leading, following):
         return False
-    return _BULLET.search(text[leading.sentence.segment.end : _start(following)]) is None
+    return not _is_item(following, leading.sentence.segment.end, text)
 
 
 def _goes_on(first: Candidate | None, each: Candidate, between: str) -> bool:
@@ -71,15 +73,11 @@ def _goes_on(first: Candidate | None, each: Candidate, between: str) -> bool:
     segment = each.sentence.segment
     if first is None:
         return segment.kind in (Kind.CODE, Kind.ROW) or _BULLET.search(between) is not None
-    if segment.heading != first.sentence.segment.heading:
+    if not _is_same_heading(each, first):
         return False
     if first.sentence.segment.kind in (Kind.CODE, Kind.ROW) or segment.kind is Kind.ROW:
         return segment.kind is first.sentence.segment.kind and not _BLANK.search(between)
     return segment.kind is Kind.CODE or _BULLET.search(between) is not None or not _BLANK.search(between)
-
-
-def _start(each: Candidate) -> int:
-    return each.sentence.segment.start
 
 
 def lead_in(item: Candidate, ranked: Sequence[Candidate], text: str) -> Candidate | None:
@@ -87,17 +85,27 @@ def lead_in(item: Candidate, ranked: Sequence[Candidate], text: str) -> Candidat
     sentence."""
     if not item.sentence.text[:1].islower():
         return None
-    here = {each.position: each for each in ranked if each.passage == item.passage}
+    here = _in_passage(item, ranked)
     for position in range(item.position, max(item.position - _MOST_QUOTED, 0), -1):
         each, before = here.get(position), here.get(position - 1)
         if each is None or before is None or not _is_same_heading(each, before):
             return None
-        if not _BULLET.search(text[before.sentence.segment.end : _start(each)]):
+        if not _is_item(each, before.sentence.segment.end, text):
             return None
         end = here[position - 2].sentence.segment.end if position - 2 in here else 0
-        if not _BULLET.search(text[end : _start(before)]):
+        if not _is_item(before, end, text):
             return before
     return None
+
+
+def _in_passage(candidate: Candidate, ranked: Sequence[Candidate]) -> Mapping[int, Candidate]:
+    """Return what is ranked of a candidate's passage, by its position."""
+    return {each.position: each for each in ranked if each.passage == candidate.passage}
+
+
+def _is_item(each: Candidate, end: int, text: str) -> bool:
+    """Tell whether a bullet or a number stands before a sentence, behind the one that ends at `end`."""
+    return _BULLET.search(text[end : each.sentence.segment.start]) is not None
 
 
 def _is_same_heading(each: Candidate, other: Candidate) -> bool:

@@ -253,8 +253,8 @@ def _accept_variants(wanted: frozenset[str], candidates: Sequence[Candidate]) ->
 def _is_part(term: str, other: str) -> bool:
     """Tell whether a word has another as its beginning, or as a part that a part of its own stands before:
     *phone* in *smartphone*, but not *dress* in *address*."""
-    position = other.find(term)
-    return position == 0 or position >= _LEAST_PART or other[: max(position, 0)] in _PREFIXES
+    before, found, _ = other.partition(term)
+    return bool(found) and (not before or len(before) >= _LEAST_PART or before in _PREFIXES)
 
 
 def _accept_cognates(question: Question, found: Sequence[Candidate]) -> None:
@@ -320,7 +320,7 @@ def _accept_related(question: Question, found: Sequence[Candidate]) -> None:
             meanings = related(term, question.language, language)
             if not is_own:
                 if language == "german":
-                    # What both languages write alike may be part of a compound: "problem", "Rechenprobleme".
+                    # A word of both languages may be part of a German one: "problem", "Rechenprobleme".
                     meanings |= {term}
                 meanings = frozenset(
                     each for each in spoken if any(is_part(meaning, each) for meaning in meanings)
