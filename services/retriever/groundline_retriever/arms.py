@@ -12,6 +12,7 @@ import structlog
 from groundline.v1 import options_pb2, passage_pb2, reranker_service_pb2
 from groundline_embedding import knows_many_languages, similarity_floor
 from groundline_language import LANGUAGES, guess_language
+from groundline_language.concepts import other_language, translated
 from groundline_ranking import ArmHits
 from groundline_runtime.context import remaining_seconds
 from groundline_runtime.errors import (
@@ -37,6 +38,10 @@ REBUILD_SECONDS: Final = 5.0
 
 OTHER_LANGUAGE_WEIGHT: Final = 0.1
 """Weight of a keyword search in another language, beside vectors of many."""
+
+TRANSLATION_WEIGHT: Final = 0.3
+"""Weight of what is found for a query's words in another language, beside what is found for the query. More
+finds more in that language, and costs questions that their own language answers."""
 
 _KEYWORD: Final = reranker_service_pb2.SEARCH_ARM_KEYWORD
 _SEMANTIC: Final = reranker_service_pb2.SEARCH_ARM_SEMANTIC
@@ -130,6 +135,21 @@ class Groups:
             one.collection_id for group in self.groups if group.is_multilingual for one in group.collections
         }
 
+    def translation(self, text: str) -> "Translation | None":
+        """Translate a query, to be searched for by its meaning in the collections whose model puts texts of
+        different languages side by side; None without any, or if no word is known. Reads the vocabulary at
+        first."""
+        groups = [
+            replace(group, parameters=replace(group.parameters, arms=frozenset({_SEMANTIC})))
+            for group in self.groups
+            if group.is_multilingual
+        ]
+        spoken = guess_language(text) if groups else None
+        language = other_language(spoken)
+        if language is None or not (words := translated(text, spoken)):
+            return None
+        return Translation(words, language, Groups(groups, self.adjacent_chunks))
+
     @property
     def corrected(self) -> "Sequence[_Group]":
         """Groups in whose queries misspelled words are corrected."""
@@ -143,6 +163,15 @@ class Groups:
     def corrected_languages(self) -> Set[str]:
         """Languages of their collections."""
         return {one.language for group in self.corrected for one in group.collections}
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """A query's words in another language, and the collections to search for them."""
+
+    text: str
+    language: str
+    groups: Groups
 
 
 _log = structlog.get_logger(__name__)

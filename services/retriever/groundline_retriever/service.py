@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
-from cachetools import LRUCache
+from cachetools import LRUCache, TTLCache
 from groundline.v1 import chat_pb2, error_pb2, options_pb2, passage_pb2
 from groundline.v1 import retriever_service_pb2 as pb
 from groundline_filters import parse, plain
+from groundline_language import guess_language
 from groundline_ranking import ArmHits, Candidates, is_weak, rank
 from groundline_runtime.charges import metered, total
 from groundline_runtime.context import Caller, current_trace_id, deadline_within, has_begun, span
@@ -25,7 +26,7 @@ from groundline_runtime.quotas import Spending
 from groundline_validation import options_of
 from opentelemetry import trace
 
-from groundline_retriever.arms import Arms, Groups, Stopwatch
+from groundline_retriever.arms import TRANSLATION_WEIGHT, Arms, Groups, Stopwatch, Translation
 from groundline_retriever.counting import facets_beside
 from groundline_retriever.domain import IndexedCollection, Selection
 from groundline_retriever.passages import FetchedChunk, Wanted, add_passages, highlights_of, wanted_for
@@ -40,6 +41,13 @@ REMEMBERED_SEARCHES: Final = 10_000
 SPELLING_SECONDS: Final = 1.0
 """Maximum time for looking up whether words of a query are in the collections."""
 
+LANGUAGES_SECONDS: Final = 60.0
+"""Time for which it is remembered whether a caller's collections have texts in another language."""
+
+_TEXTS_LOOKED_AT: Final = 8
+"""Number of the best hits for a translated query whose language is looked at. A model of many languages puts
+texts in a query's own language first, so if there are such texts, some are among them."""
+
 _PAID_STRATEGIES: Final = frozenset({options_pb2.RERANK_STRATEGY_API, options_pb2.RERANK_STRATEGY_LLM})
 
 _tracer = trace.get_tracer("groundline_retriever")
@@ -48,6 +56,8 @@ _clients = BoundedNames()
 type _Collections = Sequence[IndexedCollection]
 type _Named = tuple[Sequence[str], Sequence[str], options_pb2.IndexChoice.ValueType]
 """Principals, collections and their index, of a search."""
+type _Spoken = tuple[Sequence[str], bytes, str]
+"""Principals, what else selects chunks, and a language."""
 
 
 @dataclass(slots=True)
@@ -83,6 +93,7 @@ class SearchService:
         self._scored_candidates = scored_candidates
         self._trace_texts = trace_texts
         self._known: LRUCache[_Named, _Collections] = LRUCache(REMEMBERED_SEARCHES)
+        self._spoken: TTLCache[_Spoken, bool] = TTLCache(REMEMBERED_SEARCHES, LANGUAGES_SECONDS)
 
     async def search(self, caller: Caller, request: pb.SearchRequest) -> pb.SearchResponse:
         """Return the best passages for the request's queries.
@@ -242,7 +253,16 @@ class SearchService:
     ) -> _Found:
         """Search and rank; return the response with the passages that are kept."""
         found = _Found(pb.SearchResponse(trace_id=current_trace_id() or ""))
-        sets = await self._found(request, selection, groups, watch, found.response)
+        searched = dict.fromkeys(_queries(request), groups)
+        if translation := await self._translation(selection.principals, request, groups):
+            searched[translation.text] = translation.groups
+        hits = await self._found(searched, selection, watch, found.response)
+        if translation and translation.text in hits:
+            beside = hits.pop(translation.text)
+            if await self._is_spoken(selection.principals, request, translation, beside, found):
+                weight = TRANSLATION_WEIGHT
+                hits[translation.text] = [each._replace(weight=each.weight * weight) for each in beside]
+        sets = list(hits.values())
         if request.HasField("weak_similarity"):
             lists = [each for lists in sets for each in lists]
             found.response.is_weak = is_weak(lists, request.weak_similarity)
@@ -278,21 +298,52 @@ class SearchService:
             return ()
         return [each for each, is_held in zip(found, held, strict=True) if not is_held]
 
+    async def _translation(
+        self, principals: Sequence[str], request: pb.SearchRequest, groups: Groups
+    ) -> Translation | None:
+        """Translate the query; None if it is known that no text is in the other language, or if the request
+        has the same words."""
+        if not groups.multilingual:
+            return None
+        translation = await asyncio.to_thread(groups.translation, request.query.strip())
+        if translation is None or translation.text in _queries(request):
+            return None
+        return translation if self._spoken.get(_spoken(principals, request, translation), True) else None
+
+    async def _is_spoken(
+        self,
+        principals: Sequence[str],
+        request: pb.SearchRequest,
+        translation: Translation,
+        hits: Sequence[ArmHits],
+        found: _Found,
+    ) -> bool:
+        """Tell whether texts that the caller may read are in the language of a translated query, by the best
+        that were found for it."""
+        best = [hit for each in hits for hit in each.hits[:_TEXTS_LOOKED_AT]]
+        spoken = _spoken(principals, request, translation)
+        if best and spoken not in self._spoken:
+            wanted = [Wanted(each.collection_id, [each.chunk_id]) for each in best]
+            chunks = await self._fetched(wanted, principals, request, translation.groups, found)
+            self._spoken[spoken] = any(
+                guess_language(each.chunk.text) == translation.language for each in chunks
+            )
+        return self._spoken.get(spoken, False)
+
     async def _found(
         self,
-        request: pb.SearchRequest,
+        queries: Mapping[str, Groups],
         selection: Selection,
-        groups: Groups,
         watch: Stopwatch,
         response: pb.SearchResponse,
-    ) -> list[list[ArmHits]]:
-        """Return what the arms find for each query. A query that fails is declared; the first error is
-        raised where all do."""
-        searches = [self._arms.search(query, groups, selection, watch) for query in _queries(request)]
+    ) -> dict[str, list[ArmHits]]:
+        """Return what the arms find for each query in its collections. A query that fails is declared; the
+        first error is raised where all do."""
+        searches = [self._arms.search(query, groups, selection, watch) for query, groups in queries.items()]
         if len(searches) == 1:  # which is usual, and needs no task
-            found, degraded = await searches[0]
+            hits, degraded = await searches[0]
             response.degraded.extend(degraded)
-            return [found]
+            return dict.fromkeys(queries, hits)
         outcomes = await asyncio.gather(*searches, return_exceptions=True)
         failures = [each for each in outcomes if isinstance(each, BaseException)]
         for failure in failures:
@@ -304,12 +355,12 @@ class SearchService:
                 reason=error_pb2.SEARCH_INCOMPLETE,
                 message=f"{len(failures)} of {len(outcomes)} searches for this question failed",
             )
-        sets = []
-        for outcome in outcomes:
+        found = {}
+        for query, outcome in zip(queries, outcomes, strict=True):
             if not isinstance(outcome, BaseException):
-                sets.append(outcome[0])
+                found[query] = outcome[0]
                 response.degraded.extend(each for each in outcome[1] if each not in response.degraded)
-        return sets
+        return found
 
     async def _keep(
         self,
@@ -323,18 +374,9 @@ class SearchService:
     ) -> None:
         """Put into the response the passages that ranking keeps of what the arms found."""
 
-        async def fetched(wanted: Sequence[Wanted]) -> Sequence[FetchedChunk]:
-            if request.HasField("as_of"):
-                chunks = await self._store.fetch_as_of(
-                    wanted, principals, _moment(request), groups.collections
-                )
-            else:
-                chunks = await self._store.fetch(wanted, principals, _index_of(request))
-            found.versions |= {each.chunk.collection_id: each.collection_version for each in chunks}
-            return chunks
-
         async def read(wanted: Mapping[str, Sequence[int]]) -> Mapping[int, passage_pb2.Chunk]:
-            chunks = await fetched([Wanted(name, chunk_ids) for name, chunk_ids in wanted.items()])
+            each_wanted = [Wanted(name, chunk_ids) for name, chunk_ids in wanted.items()]
+            chunks = await self._fetched(each_wanted, principals, request, groups, found)
             return {each.chunk_id: each.chunk for each in chunks}
 
         async def documents(wanted: Mapping[str, Sequence[int]]) -> Mapping[int, str]:
@@ -358,14 +400,38 @@ class SearchService:
         found.response.cut.extend(ranking.cut)
         if ranking.ranked:
             with watch.part(passage_pb2.STAGE_FETCHING):
-                chunks = await fetched(
-                    wanted_for(ranking.ranked, groups.adjacent_chunks, with_vectors=request.include_vectors)
+                kept = wanted_for(
+                    ranking.ranked, groups.adjacent_chunks, with_vectors=request.include_vectors
                 )
+                chunks = await self._fetched(kept, principals, request, groups, found)
                 add_passages(found.response, ranking.ranked, chunks)
+
+    async def _fetched(
+        self,
+        wanted: Sequence[Wanted],
+        principals: Sequence[str],
+        request: pb.SearchRequest,
+        groups: Groups,
+        found: _Found,
+    ) -> Sequence[FetchedChunk]:
+        if request.HasField("as_of"):
+            chunks = await self._store.fetch_as_of(wanted, principals, _moment(request), groups.collections)
+        else:
+            chunks = await self._store.fetch(wanted, principals, _index_of(request))
+        found.versions |= {each.chunk.collection_id: each.collection_version for each in chunks}
+        return chunks
 
 
 def _index_of(request: pb.SearchRequest) -> options_pb2.IndexChoice.ValueType:
     return request.options.retrieval.index or options_pb2.INDEX_CHOICE_CURRENT
+
+
+def _spoken(principals: Sequence[str], request: pb.SearchRequest, translation: Translation) -> _Spoken:
+    chosen = pb.SearchRequest(
+        collection_ids=request.collection_ids, filter=request.filter, as_of=request.as_of
+    )
+    chosen.options.retrieval.index = _index_of(request)
+    return principals, chosen.SerializeToString(deterministic=True), translation.language
 
 
 def _versions(collections: _Collections) -> Mapping[str, int]:

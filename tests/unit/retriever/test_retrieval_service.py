@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from groundline_embedding.local.catalog import MULTILINGUAL_MODEL
 from groundline_embedding.ports import Vectors
 from groundline_embedding.settings import DEFAULT_MODEL
 from groundline_ranking import Hit
-from groundline_retriever.domain import IndexedCollection, Parameters, search_list_of
+from groundline_retriever.domain import Hits, IndexedCollection, Parameters, search_list_of
 from groundline_retriever.service import SearchService
 from groundline_runtime.charges import charge
 from groundline_runtime.context import Caller, begun, deadline_at
@@ -163,6 +164,50 @@ async def test_words_of_another_language_count_little_beside_vectors_of_many(
     response = await service(store, FakeEmbedder(model)).search(NOBODY, pb.SearchRequest(query=query))
     assert ids(response)[0] == best
     assert list(response.multilingual_collection_ids) == (["guides"] if model == MULTILINGUAL_MODEL else [])
+
+
+class Recording(FakeEmbedder):
+    """Remembers what its vectors are of."""
+
+    def __init__(self, model: str) -> None:
+        super().__init__(model)
+        self.texts: dict[bytes, str] = {}
+
+    async def embed_query(self, text: str) -> Vectors:
+        vector = await super().embed_query(text)
+        self.texts[vector.tobytes()] = text
+        return vector
+
+
+@dataclass
+class Bilingual(FakeStore):
+    """Chunk 1 is what a question's vector finds, chunk 2 what its translation's finds."""
+
+    embedder: Recording = field(default_factory=lambda: Recording(MULTILINGUAL_MODEL))
+
+    async def semantic(self, collections: Sequence[IndexedCollection], vector: Vectors, **given: Any) -> Hits:
+        self.hits = ((2, 0.9),) if "vertrag" in self.embedder.texts[vector.tobytes()] else ((1, 0.9),)
+        return await super().semantic(collections, vector, **given)
+
+
+@pytest.mark.parametrize(
+    ("texts", "model", "expected", "searches"),
+    [
+        ({1: "It was signed by Ann.", 2: "Unterschrieben hat ihn Ann."}, MULTILINGUAL_MODEL, [1, 2], 4),
+        ({1: "It was signed by Ann.", 2: "It is about the lease."}, MULTILINGUAL_MODEL, [1], 3),
+        ({1: "It was signed by Ann.", 2: "Unterschrieben hat ihn Ann."}, DEFAULT_MODEL, [1], 2),
+    ],
+)
+async def test_a_question_is_searched_for_in_the_other_language_if_texts_are_in_it(
+    texts: Mapping[int, str], model: str, expected: list[int], searches: int
+) -> None:
+    """Whether there are such texts is remembered."""
+    embedder = Recording(model)
+    store = Bilingual({"guides": []}, texts=texts, model=model, failing={KEYWORD}, embedder=embedder)
+    search, request = service(store, embedder), pb.SearchRequest(query="Who signed the contract?")
+    for _ in range(2):
+        assert ids(await search.search(NOBODY, request)) == expected
+    assert [arm for arm, _ in store.searched].count(SEMANTIC) == searches
 
 
 async def test_nothing_to_read_is_nothing_found() -> None:

@@ -5,9 +5,9 @@ from functools import cached_property, lru_cache
 from typing import Final, NamedTuple
 
 from groundline_language import guess_language
+from groundline_language.terms import content_terms
 
 from groundline_generator.domain.segments import Segment, segments
-from groundline_generator.domain.terms import content_terms
 
 _REMEMBERED_TEXTS: Final = 512
 _LONGEST_REMEMBERED: Final = 8_000

@@ -12,10 +12,10 @@ from typing import Final
 
 from groundline.v1 import chat_pb2
 from groundline_language import guess_language
+from groundline_language.concepts import translated
+from groundline_language.terms import content_terms
 
 from groundline_generator.domain.comparing import compared
-from groundline_generator.domain.concepts import translated
-from groundline_generator.domain.terms import content_terms
 
 _WORD: Final = re.compile(r"[\w][\w'’.+#/-]*[\w+#]|\w")
 _QUOTED: Final = re.compile(r"[\"“„«']([^\"“”„«»']{2,80})[\"”“»']")

@@ -1,6 +1,6 @@
 import pytest
-from groundline_generator.domain.concepts import is_grammatical, related, translated
-from groundline_generator.domain.terms import content_terms
+from groundline_language.concepts import is_grammatical, related, translated
+from groundline_language.terms import content_terms
 
 
 def test_an_unknown_word_means_no_other() -> None:
@@ -20,7 +20,7 @@ def test_common_words_are_related_across_languages_only() -> None:
     assert "rechnung" in related("invoic", "english", "german")
     assert "soldat" in related("troop", "english", "german")
     assert related("troop", "english", "english") == frozenset()
-    assert translated("Troops?", "english") == ""
+    assert translated("Troops?", "english") == "soldat"
 
 
 def test_a_german_compound_means_what_its_parts_mean() -> None:
@@ -51,7 +51,7 @@ def test_a_word_that_the_other_language_has_no_term_for_is_grammatical() -> None
     ("query", "language", "words"),
     [
         ("How much vacation in Kiel?", "english", {"urlaub", "Kiel"}),
-        ("Wie lange gilt die Garantie für den X2?", "german", {"guarante", "X2"}),
+        ("Wie lange gilt die Garantie für den X2?", "german", {"guarantee", "X2"}),
     ],
 )
 def test_a_question_is_put_into_the_other_language_word_by_word(

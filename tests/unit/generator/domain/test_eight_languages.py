@@ -2,8 +2,8 @@
 
 import pytest
 from groundline_generator.domain.refusals import reads_like_refusal, refusal
-from groundline_generator.domain.terms import content_terms
 from groundline_language import guess_language
+from groundline_language.terms import content_terms
 
 QUESTIONS = {
     "dutch": ["Wat is de inhoud van de watertank?", "Wie heeft het contract ondertekend?"],

@@ -1,6 +1,6 @@
 import pytest
-from groundline_generator.domain.terms import content_terms
 from groundline_language import guess_language
+from groundline_language.terms import content_terms
 
 
 @pytest.mark.parametrize("text", ["", "12345", "Kubernetes PostgreSQL", "今日は雨です"])

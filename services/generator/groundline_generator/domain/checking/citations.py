@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 from groundline.v1 import chat_pb2
 from groundline.v1 import generator_service_pb2 as pb
 from groundline_language import guess_language
+from groundline_language.terms import content_terms
 
 from groundline_generator.domain.checking.differences import Deviation
 from groundline_generator.domain.checking.disagreement import Asked, Statement, disagreement, document_of
@@ -16,7 +17,6 @@ from groundline_generator.domain.checking.verdicts import deviation
 from groundline_generator.domain.markers import masked
 from groundline_generator.domain.reading import Reading, read
 from groundline_generator.domain.segments import Kind, Segment, segments
-from groundline_generator.domain.terms import content_terms
 
 _MARKER: Final = re.compile(r"\[(\d{1,4})\]")
 _SPACE: Final = re.compile(r"[ \t]{2,}")

@@ -6,11 +6,11 @@ from typing import Final
 
 from groundline.v1 import generator_service_pb2 as pb
 from groundline_language import guess_language
+from groundline_language.terms import content_terms
 
 from groundline_generator.domain.markers import masked
 from groundline_generator.domain.references import refers_back
 from groundline_generator.domain.segments import Kind, segments
-from groundline_generator.domain.terms import content_terms
 
 _MARKER: Final = re.compile(r"\[\d{1,4}\]")
 _SPACE: Final = re.compile(r"[ \t]{2,}")

@@ -11,10 +11,10 @@ from importlib.resources import files
 from typing import Final, NamedTuple
 
 from groundline.v1 import error_pb2
+from groundline_language.terms import content_terms
 
 from groundline_generator.domain.checking.wording import Token, WordedText, is_negation, is_same_name
 from groundline_generator.domain.signs import COUNTED, Quantity, designation_form, quantities
-from groundline_generator.domain.terms import content_terms
 
 _MAX_CHANGED: Final = 3
 """Maximum words in whose place others stand, if they are no names; more are another sentence."""

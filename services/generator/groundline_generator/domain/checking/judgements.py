@@ -7,9 +7,9 @@ from typing import Final, Literal, NamedTuple
 from groundline.v1 import error_pb2, verification_pb2
 from groundline.v1 import generator_service_pb2 as pb
 from groundline_language import guess_language
+from groundline_language.terms import content_terms
 
 from groundline_generator.domain.checking.verdicts import nearest
-from groundline_generator.domain.terms import content_terms
 
 _VERDICTS: Final = {
     "supported": (verification_pb2.VERDICT_SUPPORTED, error_pb2.ERROR_REASON_UNSPECIFIED),

@@ -12,10 +12,10 @@ from typing import Final, NamedTuple
 
 from groundline.v1 import generator_service_pb2 as pb
 from groundline_language import guess_language
+from groundline_language.terms import content_terms
 
 from groundline_generator.domain.reading import read
 from groundline_generator.domain.signs import mentions
-from groundline_generator.domain.terms import content_terms
 
 _READ: Final = 12
 """Number of the best passages that are read."""

@@ -5,10 +5,10 @@ from typing import Final, NamedTuple
 
 from groundline.v1 import chat_pb2, error_pb2
 from groundline_language import guess_language
+from groundline_language.terms import content_terms
 
 from groundline_generator.domain.checking.citations import CitedAnswer, CitedClaim
 from groundline_generator.domain.checking.differences import Deviation
-from groundline_generator.domain.terms import content_terms
 
 _LOW_RELEVANCE: Final = 0.4
 """Share of the question's terms below which an answer gets an issue; most such answers were wrong."""

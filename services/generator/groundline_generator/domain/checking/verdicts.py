@@ -9,12 +9,12 @@ from typing import Final, NamedTuple
 from groundline.v1 import error_pb2, verification_pb2
 from groundline.v1 import generator_service_pb2 as pb
 from groundline_language import guess_language
+from groundline_language.terms import content_terms
 
 from groundline_generator.domain.checking.differences import Deviation, difference
 from groundline_generator.domain.checking.wording import WordedText, in_order
 from groundline_generator.domain.reading import Sentence, read
 from groundline_generator.domain.segments import Kind
-from groundline_generator.domain.terms import content_terms
 
 _SUPPORTED: Final = 0.55
 """Share of a claim's terms from which a sentence that says nothing otherwise supports it."""

@@ -8,6 +8,8 @@ from difflib import SequenceMatcher
 from functools import cached_property
 from typing import Final, NamedTuple
 
+from groundline_language.terms import content_terms
+
 from groundline_generator.domain.signs import (
     COUNTED,
     Quantity,
@@ -17,7 +19,6 @@ from groundline_generator.domain.signs import (
     names,
     quantities,
 )
-from groundline_generator.domain.terms import content_terms
 
 _TOKEN: Final = re.compile(r"\d+(?:[.,:]\d+)+|\w+(?:['’-]\w+)*")
 _POSSESSIVE: Final = re.compile(r"['’]s?$", re.IGNORECASE)

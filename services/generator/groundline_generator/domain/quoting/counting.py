@@ -5,10 +5,11 @@ from collections.abc import Collection
 from itertools import product, takewhile
 from typing import Final, NamedTuple
 
-from groundline_generator.domain.concepts import is_part, synonyms
+from groundline_language.concepts import is_part, synonyms
+from groundline_language.terms import content_terms
+
 from groundline_generator.domain.quoting.asked import NUMBER
 from groundline_generator.domain.signs import UNITS, quantities
-from groundline_generator.domain.terms import content_terms
 
 _REST: Final = (
     r"(?:of|in|on|at|for|with|per|to|from|by|and|or|that|which|who|there|are|is|was|were|do|does|did|can|could|may"

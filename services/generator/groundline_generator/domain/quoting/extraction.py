@@ -13,10 +13,11 @@ from typing import Final
 
 from groundline.v1 import generator_service_pb2 as pb
 from groundline_language import guess_language
+from groundline_language.concepts import related
+from groundline_language.terms import content_terms
 
 from groundline_generator.domain.checking.disagreement import Asked, Statement, disagreement, document_of
 from groundline_generator.domain.comparing import compared
-from groundline_generator.domain.concepts import related
 from groundline_generator.domain.quoting.asked import asks_what_is_forbidden, only_permits, sets_limits
 from groundline_generator.domain.quoting.choosing import choose, in_reading_order, lead_of
 from groundline_generator.domain.quoting.lists import lead_in, led_to
@@ -35,7 +36,6 @@ from groundline_generator.domain.signs import (
     quantities,
     words,
 )
-from groundline_generator.domain.terms import content_terms
 
 _OTHER_SUBJECT: Final = 0.5
 """Factor of the relevance where the passages speak of others than the question."""

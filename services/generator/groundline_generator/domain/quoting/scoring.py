@@ -17,9 +17,10 @@ from itertools import chain
 from typing import Final
 
 from groundline.v1 import generator_service_pb2 as pb
+from groundline_language.concepts import is_grammatical, is_part, related
+from groundline_language.terms import content_terms
 
 from groundline_generator.domain.comparing import degrees
-from groundline_generator.domain.concepts import is_grammatical, is_part, related
 from groundline_generator.domain.quoting.asked import NUMBER, asked_for, asks_for_steps
 from groundline_generator.domain.quoting.counting import Counted, counted, counts
 from groundline_generator.domain.quoting.quotation import quotation
@@ -28,7 +29,6 @@ from groundline_generator.domain.reading import Reading, Sentence
 from groundline_generator.domain.references import refers_back
 from groundline_generator.domain.segments import Kind
 from groundline_generator.domain.signs import designated, names
-from groundline_generator.domain.terms import content_terms
 
 # Credit for a question term by where it stands relative to the sentence.
 _IN_SENTENCE: Final = 1.0

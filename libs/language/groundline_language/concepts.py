@@ -8,7 +8,7 @@ from importlib.resources import files
 from itertools import chain
 from typing import Final
 
-from groundline_generator.domain.terms import content_terms
+from groundline_language.terms import content_terms
 
 _SHORTEST_PART: Final = 4
 """Minimum letters of a word that may begin or end a German compound."""
@@ -26,18 +26,23 @@ _VERB: Final = re.compile(
 """A German verb with what may stand apart from it, and what rules out a "ge" in its participle."""
 
 _COLUMNS: Final = ("english", "german")
-
+_OTHER: Final[Mapping[str, str]] = dict(zip(_COLUMNS, reversed(_COLUMNS), strict=True))
+_VOCABULARY: Final = ("concepts.txt", "translations.txt")
 
 type _Concepts = Mapping[str, Mapping[str, list[Mapping[str, list[str]]]]]
 """Concepts of each term, by language; a concept holds its terms, by language."""
+
+
+def _lines(*names: str) -> Iterator[str]:
+    folder = files("groundline_language")
+    return chain.from_iterable((folder / each).read_text("utf-8").splitlines() for each in names)
 
 
 def _concepts(*names: str, is_inflected: bool) -> _Concepts:
     found: dict[str, dict[str, list[Mapping[str, list[str]]]]] = {
         each: defaultdict(list) for each in _COLUMNS
     }
-    folder = files("groundline_generator.domain")
-    for line in chain.from_iterable((folder / each).read_text("utf-8").splitlines() for each in names):
+    for line in _lines(*names):
         english, german = line.split("|")
         if is_inflected:
             german = " ".join((german, *chain.from_iterable(map(_forms, german.split()))))
@@ -69,7 +74,7 @@ _CONCEPTS: Final = _concepts("concepts.txt", is_inflected=False)
 @cache
 def _vocabulary() -> _Concepts:
     """Return the concepts with the common words of both languages, which are no synonyms within one."""
-    return _concepts("concepts.txt", "translations.txt", is_inflected=True)
+    return _concepts(*_VOCABULARY, is_inflected=True)
 
 
 @lru_cache(maxsize=_REMEMBERED_TERMS)
@@ -91,9 +96,13 @@ def is_grammatical(term: str, language: str, other: str) -> bool:
 
 
 def _meanings(among: _Concepts, term: str, language: str, other: str) -> frozenset[str]:
+    found = _concepts_of(among, term, language)
+    return frozenset(chain.from_iterable(concept.get(other, ()) for concept in found)) - {term}
+
+
+def _concepts_of(among: _Concepts, term: str, language: str) -> Sequence[Mapping[str, list[str]]]:
     known = among.get(language, {})
-    concepts = known.get(term) or (_of_parts(term, known) if language == "german" else [])
-    return frozenset(chain.from_iterable(concept.get(other, ()) for concept in concepts)) - {term}
+    return known.get(term) or (_of_parts(term, known) if language == "german" else ())
 
 
 @lru_cache(maxsize=_REMEMBERED_TERMS)
@@ -131,18 +140,42 @@ def is_part(term: str, word: str) -> bool:
     return word.startswith(term) or word.endswith(term)
 
 
+def other_language(language: str | None) -> str | None:
+    """Return the one of the two languages that is not this one; None if neither is."""
+    return _OTHER.get(language or "")
+
+
+@cache
+def _spellings() -> Mapping[str, Mapping[str, str]]:
+    """Return the first word of the vocabulary for each of its terms, by language."""
+    found: dict[str, dict[str, str]] = {language: {} for language in _COLUMNS}
+    for line in _lines(*_VOCABULARY):
+        for language, words in zip(_COLUMNS, line.split("|"), strict=True):
+            for word in words.split():
+                for term in content_terms(word, language):
+                    found[language].setdefault(term, word)
+    return found
+
+
 def translated(query: str, language: str | None) -> str:
     """Return a question's words in the other of the two languages, and those that mean no known thing as they
     are; "" if none is known."""
-    if language not in _COLUMNS:
+    if (other := other_language(language)) is None:
         return ""
-    other = _COLUMNS[1 - _COLUMNS.index(language)]
+    assert language is not None
     found: list[str] = []
     known = False
     for word in query.strip(" ?.!").split():
-        terms = content_terms(word, language)
-        meanings = (_meanings(_CONCEPTS, term, language, other) for term in terms)
-        words = list(chain.from_iterable(map(sorted, meanings)))
+        terms = [each for each in content_terms(word, language) if not is_grammatical(each, language, other)]
+        words = list(chain.from_iterable(_translations(term, language, other) for term in terms))
         known = known or bool(words)
         found.extend(words or ([word.strip(",;:()\"'")] if terms else []))
     return " ".join(dict.fromkeys(found)) if known else ""
+
+
+def _translations(term: str, language: str, other: str) -> Sequence[str]:
+    """Return a word of the other language for each thing that a term means, the usual one of several."""
+    known = _vocabulary()
+    parts = _both_parts(term, known[language]) if language == "english" else ()
+    meant = chain.from_iterable(_concepts_of(known, each, language) for each in (term, *parts))
+    return [_spellings()[other][concept[other][0]] for concept in meant if concept[other]]

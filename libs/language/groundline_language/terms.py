@@ -7,8 +7,9 @@ from functools import partial
 from itertools import chain
 from typing import Final
 
-from groundline_language import LANGUAGES, STOP_WORDS, WORD, Remembered, elided, folded
 from py_rust_stemmers import SnowballStemmer  # type: ignore[import-untyped]
+
+from groundline_language import LANGUAGES, STOP_WORDS, WORD, Remembered, elided, folded
 
 _UNSTEMMED: Final = ("polish",)
 """Languages that the stemmer does not know."""
