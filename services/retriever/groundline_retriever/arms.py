@@ -136,14 +136,9 @@ class Groups:
         }
 
     def translation(self, text: str) -> "Translation | None":
-        """Translate a query, to be searched for by its meaning in the collections whose model puts texts of
-        different languages side by side; None without any, or if no word is known. Reads the vocabulary at
-        first."""
-        groups = [
-            replace(group, parameters=replace(group.parameters, arms=frozenset({_SEMANTIC})))
-            for group in self.groups
-            if group.is_multilingual
-        ]
+        """Translate a query for the collections whose model puts texts of different languages side by side;
+        None without any, or if no word is known. Reads the vocabulary at first."""
+        groups = [group for group in self.groups if group.is_multilingual]
         spoken = guess_language(text) if groups else None
         language = other_language(spoken)
         if language is None or not (words := translated(text, spoken)):
@@ -327,6 +322,25 @@ class Arms:
     def _seconds(self) -> float:
         left = remaining_seconds()
         return self._timeout_seconds if left is None else min(self._timeout_seconds, left * ARM_SHARE)
+
+
+def beside(found: Iterable[ArmHits], translated: Iterable[ArmHits]) -> list[ArmHits]:
+    """Return what was found for a translation, weighted for its place beside what was found for the query.
+
+    Fusion takes a keyword score as a share of the best in its list. A best one that is lower than the query's
+    counts for less, so that a stray word of a translation does not stand beside a match of the query.
+    """
+    best = _best_keyword(found)
+    lists = list(translated)
+    share = min(1.0, _best_keyword(lists) / best) if best else 1.0
+    return [
+        each._replace(weight=each.weight * TRANSLATION_WEIGHT * (share if each.arm == _KEYWORD else 1.0))
+        for each in lists
+    ]
+
+
+def _best_keyword(found: Iterable[ArmHits]) -> float:
+    return max((hit.score for each in found if each.arm == _KEYWORD for hit in each.hits[:1]), default=0.0)
 
 
 def _outcomes(

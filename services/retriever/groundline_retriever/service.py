@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Final
 
 from cachetools import LRUCache, TTLCache
@@ -26,7 +27,7 @@ from groundline_runtime.quotas import Spending
 from groundline_validation import options_of
 from opentelemetry import trace
 
-from groundline_retriever.arms import TRANSLATION_WEIGHT, Arms, Groups, Stopwatch, Translation
+from groundline_retriever.arms import Arms, Groups, Stopwatch, Translation, beside
 from groundline_retriever.counting import facets_beside
 from groundline_retriever.domain import IndexedCollection, Selection
 from groundline_retriever.passages import FetchedChunk, Wanted, add_passages, highlights_of, wanted_for
@@ -258,10 +259,9 @@ class SearchService:
             searched[translation.text] = translation.groups
         hits = await self._found(searched, selection, watch, found.response)
         if translation and translation.text in hits:
-            beside = hits.pop(translation.text)
-            if await self._is_spoken(selection.principals, request, translation, beside, found):
-                weight = TRANSLATION_WEIGHT
-                hits[translation.text] = [each._replace(weight=each.weight * weight) for each in beside]
+            translated = hits.pop(translation.text)
+            if await self._is_spoken(selection.principals, request, translation, translated, found):
+                hits[translation.text] = beside(chain.from_iterable(hits.values()), translated)
         sets = list(hits.values())
         if request.HasField("weak_similarity"):
             lists = [each for lists in sets for each in lists]

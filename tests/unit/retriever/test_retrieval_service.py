@@ -12,7 +12,8 @@ from groundline.v1 import retriever_service_pb2 as pb
 from groundline_embedding.local.catalog import MULTILINGUAL_MODEL
 from groundline_embedding.ports import Vectors
 from groundline_embedding.settings import DEFAULT_MODEL
-from groundline_ranking import Hit
+from groundline_ranking import ArmHits, Hit
+from groundline_retriever.arms import beside
 from groundline_retriever.domain import Hits, IndexedCollection, Parameters, search_list_of
 from groundline_retriever.service import SearchService
 from groundline_runtime.charges import charge
@@ -208,6 +209,20 @@ async def test_a_question_is_searched_for_in_the_other_language_if_texts_are_in_
     for _ in range(2):
         assert ids(await search.search(NOBODY, request)) == expected
     assert [arm for arm, _ in store.searched].count(SEMANTIC) == searches
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "weights"), [(8.0, 2.0, [0.075, 0.3]), (2.0, 8.0, [0.3, 0.3]), (0.0, 8.0, [0.3, 0.3])]
+)
+def test_words_of_a_translation_that_match_less_count_less(
+    own: float, other: float, weights: list[float]
+) -> None:
+    def keyword(score: float) -> ArmHits:
+        hit = Hit(1, score, "guides", 0, 0, passage_pb2.SOURCE_TYPE_FILE, b"")
+        return ArmHits(KEYWORD, [hit] if score else [])
+
+    found = beside([keyword(own)], [keyword(other), ArmHits(SEMANTIC, keyword(0.9).hits)])
+    assert [each.weight for each in found] == pytest.approx(weights)
 
 
 async def test_nothing_to_read_is_nothing_found() -> None:
