@@ -1,5 +1,6 @@
 """Earlier times: the partitions that may hold what was current then, and chunks as they stood."""
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -59,37 +60,51 @@ _IS_OLD: Final = """
 
 _NONE_KNOWN: Final = "SELECT NULL WHERE $2::timestamptz IS NULL"
 
+_THEN: Final = "coalesce(c.valid_from, c.update_time) <= $4 AND (c.valid_to IS NULL OR c.valid_to > $4)"
+
 # Chunks of documents that have changed since then. A revision that is in use again has no row of its own.
 # Whoever may not read a document now may not read its past, and whoever was let in later sees nothing from
-# before.
+# before. Each step is by a key: without OFFSET the planner reads all that was current then, as it takes a
+# revision for a thousand chunks.
 _FETCH: Final = """
-    SELECT wanted.chunk_id AS wanted_id, k.xmin AS version,
+    SELECT wanted.chunk_id AS wanted_id, d.version,
         CASE WHEN {with_vectors} AND c.chunk_id = wanted.chunk_id THEN c.embedding::real[] END,
         NULL::bytea[] AS lines,
         c.chunk_id, d.collection_id, c.document_id, listed.place - 1, c.original_text, c.context_annotation,
-        coalesce(r.title, d.title), d.uri, c.source_type, coalesce(r.mime_type, d.mime_type),
+        d.title, d.uri, c.source_type, d.mime_type,
         listed.start_offset, listed.start_offset + c.end_offset - c.start_offset,
-        c.metadata::text, p.valid_from,
-        CASE WHEN r.revision IS NULL THEN d.has_original ELSE EXISTS (
-            SELECT FROM revision_originals o
-            WHERE (o.document_id, o.content_hash, o.part) = (r.document_id, r.content_hash, 0)
-        ) END, p.revision
-    FROM chunks wanted
-    JOIN documents d ON d.document_id = wanted.document_id
-    JOIN collections k ON k.collection_id = d.collection_id
-    JOIN past_revisions p ON p.document_id = d.document_id AND p.valid_from <= $4 AND p.valid_to > $4
-    LEFT JOIN document_revisions r ON (r.document_id, r.revision) = (p.document_id, p.revision)
-    CROSS JOIN LATERAL (SELECT array_position(p.chunk_ids, wanted.chunk_id) AS place) AS found
+        c.metadata::text, d.valid_from, d.has_original, d.revision
+    FROM unnest($2::bigint[]) AS asked (chunk_id)
     CROSS JOIN LATERAL (
-        SELECT place, p.chunk_ids[place] AS chunk_id, p.starts[place] AS start_offset
+        SELECT * FROM chunks c
+        WHERE c.partition_id IN ({partitions}) AND c.chunk_id = asked.chunk_id AND {then} OFFSET 0
+    ) AS wanted
+    CROSS JOIN LATERAL (
+        SELECT d.collection_id, d.uri, k.xmin AS version, p.valid_from, p.revision, p.chunk_ids, p.starts,
+            coalesce(r.title, d.title) AS title, coalesce(r.mime_type, d.mime_type) AS mime_type,
+            CASE WHEN r.revision IS NULL THEN d.has_original ELSE EXISTS (
+                SELECT FROM revision_originals o
+                WHERE (o.document_id, o.content_hash, o.part) = (r.document_id, r.content_hash, 0)
+            ) END AS has_original
+        FROM documents d
+        JOIN collections k ON k.collection_id = d.collection_id
+        JOIN past_revisions p ON p.document_id = d.document_id AND p.valid_from <= $4 AND p.valid_to > $4
+        LEFT JOIN document_revisions r ON (r.document_id, r.revision) = (p.document_id, p.revision)
+        WHERE d.document_id = wanted.document_id AND d.collection_id = ANY ($3::text[])
+            AND d.update_time > $4 AND {readable_document} AND {readable} OFFSET 0
+    ) AS d
+    CROSS JOIN LATERAL (SELECT array_position(d.chunk_ids, wanted.chunk_id) AS place) AS found
+    CROSS JOIN LATERAL (
+        SELECT place, d.chunk_ids[place] AS chunk_id, d.starts[place] AS start_offset
         FROM generate_series(
-            greatest(found.place - {before}, 1), least(found.place + {after}, cardinality(p.chunk_ids))
+            greatest(found.place - {before}, 1), least(found.place + {after}, cardinality(d.chunk_ids))
         ) AS place
     ) AS listed
-    JOIN chunks c ON c.partition_id IN ({partitions}) AND c.chunk_id = listed.chunk_id
-    WHERE wanted.partition_id IN ({partitions}) AND wanted.chunk_id = ANY ($2::bigint[])
-        AND d.collection_id = ANY ($3::text[]) AND d.update_time > $4
-        AND {wanted_then} AND {then} AND {visible} AND {readable_document} AND {readable}
+    CROSS JOIN LATERAL (
+        SELECT * FROM chunks c
+        WHERE c.partition_id IN ({partitions}) AND c.chunk_id = listed.chunk_id AND {then} AND {visible}
+        OFFSET 0
+    ) AS c
 """
 
 
@@ -203,11 +218,11 @@ class SearchablePast:
         present = [each for each in wanted if each.collection_id in in_use]
         found = list(await self._chunks.fetch(present, principals, as_of=as_of)) if present else []
         known = {each.chunk_id for each in found}
-        # All of them, not those that were searched: the statement is planned once.
-        partitions = {
-            one.collection_id: ((one.in_use or one).partition_id, *self._past.get(one.collection_id, ()))
-            for one in searched
-        }
+        partitions: dict[str, set[int]] = defaultdict(set)
+        for one in searched:
+            # What was replaced since it was found is in the newest.
+            newest = self._past.get(one.collection_id, ())[-1:]
+            partitions[one.collection_id] |= {one.partition_id, *newest}
         async with self._reads.connection() as connection:
             for each in wanted:
                 missing = [chunk_id for chunk_id in each.chunk_ids if chunk_id not in known]
@@ -218,9 +233,8 @@ class SearchablePast:
                     with_vectors="true" if each.with_vectors else "false",
                     before=before,
                     after=after,
-                    partitions=", ".join(f"{number:d}" for number in partitions[each.collection_id]),
-                    wanted_then=_then("wanted"),
-                    then=_then("c"),
+                    partitions=", ".join(f"{number:d}" for number in sorted(partitions[each.collection_id])),
+                    then=_THEN,
                     visible=is_readable_document("$1", "c"),
                     readable_document=is_readable_document("$1", "d"),
                     readable=is_readable_collection("$1", "k"),
@@ -240,12 +254,6 @@ def _may_hold(bounds: _Bounds | None, as_of: datetime) -> bool:
         return True
     begins, ends = bounds
     return begins is not None and ends is not None and begins <= as_of < ends
-
-
-def _then(table: str) -> str:
-    """Return the condition on a chunk that was current at the time."""
-    begins = f"coalesce({table}.valid_from, {table}.update_time) <= $4"
-    return f"{begins} AND ({table}.valid_to IS NULL OR {table}.valid_to > $4)"
 
 
 def _require_reach(
