@@ -8,7 +8,7 @@ from groundline_embedding.agreement import require_agreement
 from groundline_embedding.embedders import Embedders
 from groundline_embedding.errors import ModelError
 from groundline_embedding.factory import create_embedder, create_embedders, prepare_model
-from groundline_embedding.local.catalog import knows_many_languages, similarity_floor
+from groundline_embedding.local.catalog import keyword_weight, knows_many_languages, similarity_floor
 from groundline_embedding.ports import Embedder
 from groundline_embedding.settings import EmbeddingSettings
 
@@ -19,6 +19,7 @@ __all__ = [
     "ModelError",
     "create_embedder",
     "create_embedders",
+    "keyword_weight",
     "knows_many_languages",
     "prepare_model",
     "require_agreement",

@@ -10,7 +10,7 @@ from typing import Final
 
 import structlog
 from groundline.v1 import options_pb2, passage_pb2, reranker_service_pb2
-from groundline_embedding import knows_many_languages, similarity_floor
+from groundline_embedding import keyword_weight, knows_many_languages, similarity_floor
 from groundline_language import LANGUAGES, guess_language
 from groundline_language.concepts import other_language, translated
 from groundline_ranking import ArmHits
@@ -87,6 +87,8 @@ class _Group:
 
     parameters: Parameters
     embedder: QueryEmbedder | None
+    keyword_weight: float = 1.0
+    """Weight of keyword search beside the similarities of the model."""
     collections: list[IndexedCollection] = field(default_factory=list)
 
     @property
@@ -95,7 +97,7 @@ class _Group:
         return self.embedder is not None and knows_many_languages(self.embedder.model)
 
     def keyword_weights(self, text: str) -> Mapping[str, float]:
-        """Return the weight of the keyword search of collections for which it is not 1, by id.
+        """Return the weight of the keyword search of collections in another language, by id.
 
         The words of another language than a collection's hardly stand in it but as names, while vectors of a
         model of many languages find what is meant.
@@ -186,7 +188,10 @@ class Arms:
         self._late = LateTasks()
 
     def grouped(
-        self, collections: Sequence[IndexedCollection], given: options_pb2.RetrievalOptions
+        self,
+        collections: Sequence[IndexedCollection],
+        given: options_pb2.RetrievalOptions,
+        fusion: options_pb2.FusionMethod.ValueType = options_pb2.FUSION_METHOD_WEIGHTED,
     ) -> Groups:
         """Group collections by their parameters and models.
 
@@ -203,7 +208,10 @@ class Arms:
                 known = merged[id(collection.settings)] = options, Parameters.of(options)
             options, parameters = known
             embedder = self._embedder_of(parameters, collection)
-            group = groups.setdefault((parameters, embedder), _Group(parameters, embedder))
+            # Similarities spread by model; ranks do not.
+            spreads = embedder is not None and fusion != options_pb2.FUSION_METHOD_RRF
+            weight = keyword_weight(collection.embedding_model) if spreads else 1.0
+            group = groups.setdefault((parameters, embedder), _Group(parameters, embedder, weight))
             group.collections.append(collection)
             if options.adjacent_chunks:
                 adjacent_chunks[collection.collection_id] = options.adjacent_chunks
@@ -285,9 +293,10 @@ class Arms:
             raise missing[0]
         incomplete += [(_KEYWORD, error) for error in missing]
         minimum, weights = group.parameters.min_bm25, group.keyword_weights(text)
+        usual = group.keyword_weight
         # The collections of a list of keywords have one language, by which it was asked for.
         return [
-            ranked(_KEYWORD, hits, minimum, weights.get(hits[0].collection_id, 1.0) if hits else 1.0)
+            ranked(_KEYWORD, hits, minimum, weights.get(hits[0].collection_id, usual) if hits else usual)
             for hits in found.lists
         ]
 

@@ -210,7 +210,7 @@ class SearchService:
             raise InvalidArgumentError(violations)
         watch = Stopwatch()
         with watch.part(passage_pb2.STAGE_RETRIEVING):
-            groups = self._arms.grouped(collections, request.options.retrieval)
+            groups = self._arms.grouped(collections, request.options.retrieval, rerank.fusion)
             selection = _selection(caller, request)
             await self._require_budget(caller, rerank, groups)
             async with facets_beside(self._store, request, list(settings), selection) as facets:

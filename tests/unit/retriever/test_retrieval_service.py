@@ -2,8 +2,6 @@
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -11,10 +9,7 @@ from groundline.v1 import chat_pb2, collection_pb2, error_pb2, options_pb2, pass
 from groundline.v1 import retriever_service_pb2 as pb
 from groundline_embedding.local.catalog import MULTILINGUAL_MODEL
 from groundline_embedding.ports import Vectors
-from groundline_embedding.settings import DEFAULT_MODEL
-from groundline_ranking import ArmHits, Hit
-from groundline_retriever.arms import beside
-from groundline_retriever.domain import Hits, IndexedCollection, Parameters, search_list_of
+from groundline_retriever.domain import IndexedCollection, Parameters, search_list_of
 from groundline_retriever.service import SearchService
 from groundline_runtime.charges import charge
 from groundline_runtime.context import Caller, begun, deadline_at
@@ -140,89 +135,6 @@ async def test_similarities_of_a_model_that_puts_no_texts_far_apart_mean_as_much
     request.options.retrieval.min_similarity = 0
     response = await search.search(NOBODY, request)
     assert [passage.explanation.semantic.score for passage in response.passages] == pytest.approx([0.5, 0.2])
-
-
-@pytest.mark.parametrize(
-    ("model", "query", "best"),
-    [
-        (MULTILINGUAL_MODEL, "Who signed the contract?", 1),
-        (MULTILINGUAL_MODEL, "Wer hat den Vertrag unterschrieben?", 2),
-        (MULTILINGUAL_MODEL, "contract", 1),
-        (DEFAULT_MODEL, "Wer hat den Vertrag unterschrieben?", 1),
-    ],
-)
-async def test_words_of_another_language_count_little_beside_vectors_of_many(
-    model: str, query: str, best: int
-) -> None:
-    """Chunk 1 has the words of the query, chunk 2 its meaning."""
-
-    class Store(FakeStore):
-        async def _search(self, arm: int, *given: Any) -> Sequence[Sequence[Hit]]:
-            self.hits = ((1, 9.0), (2, 1.0)) if arm == KEYWORD else ((2, 0.9), (1, 0.75))
-            return await super()._search(arm, *given)
-
-    store = Store({"guides": []}, model=model)
-    response = await service(store, FakeEmbedder(model)).search(NOBODY, pb.SearchRequest(query=query))
-    assert ids(response)[0] == best
-    assert list(response.multilingual_collection_ids) == (["guides"] if model == MULTILINGUAL_MODEL else [])
-
-
-class Recording(FakeEmbedder):
-    """Remembers what its vectors are of."""
-
-    def __init__(self, model: str) -> None:
-        super().__init__(model)
-        self.texts: dict[bytes, str] = {}
-
-    async def embed_query(self, text: str) -> Vectors:
-        vector = await super().embed_query(text)
-        self.texts[vector.tobytes()] = text
-        return vector
-
-
-@dataclass
-class Bilingual(FakeStore):
-    """Chunk 1 is what a question's vector finds, chunk 2 what its translation's finds."""
-
-    embedder: Recording = field(default_factory=lambda: Recording(MULTILINGUAL_MODEL))
-
-    async def semantic(self, collections: Sequence[IndexedCollection], vector: Vectors, **given: Any) -> Hits:
-        self.hits = ((2, 0.9),) if "vertrag" in self.embedder.texts[vector.tobytes()] else ((1, 0.9),)
-        return await super().semantic(collections, vector, **given)
-
-
-@pytest.mark.parametrize(
-    ("texts", "model", "expected", "searches"),
-    [
-        ({1: "It was signed by Ann.", 2: "Unterschrieben hat ihn Ann."}, MULTILINGUAL_MODEL, [1, 2], 4),
-        ({1: "It was signed by Ann.", 2: "It is about the lease."}, MULTILINGUAL_MODEL, [1], 3),
-        ({1: "It was signed by Ann.", 2: "Unterschrieben hat ihn Ann."}, DEFAULT_MODEL, [1], 2),
-    ],
-)
-async def test_a_question_is_searched_for_in_the_other_language_if_texts_are_in_it(
-    texts: Mapping[int, str], model: str, expected: list[int], searches: int
-) -> None:
-    """Whether there are such texts is remembered."""
-    embedder = Recording(model)
-    store = Bilingual({"guides": []}, texts=texts, model=model, failing={KEYWORD}, embedder=embedder)
-    search, request = service(store, embedder), pb.SearchRequest(query="Who signed the contract?")
-    for _ in range(2):
-        assert ids(await search.search(NOBODY, request)) == expected
-    assert [arm for arm, _ in store.searched].count(SEMANTIC) == searches
-
-
-@pytest.mark.parametrize(
-    ("own", "other", "weights"), [(8.0, 2.0, [0.075, 0.3]), (2.0, 8.0, [0.3, 0.3]), (0.0, 8.0, [0.3, 0.3])]
-)
-def test_words_of_a_translation_that_match_less_count_less(
-    own: float, other: float, weights: list[float]
-) -> None:
-    def keyword(score: float) -> ArmHits:
-        hit = Hit(1, score, "guides", 0, 0, passage_pb2.SOURCE_TYPE_FILE, b"")
-        return ArmHits(KEYWORD, [hit] if score else [])
-
-    found = beside([keyword(own)], [keyword(other), ArmHits(SEMANTIC, keyword(0.9).hits)])
-    assert [each.weight for each in found] == pytest.approx(weights)
 
 
 async def test_nothing_to_read_is_nothing_found() -> None:

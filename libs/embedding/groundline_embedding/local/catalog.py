@@ -16,6 +16,10 @@ ENGLISH: Final = "English"
 E5_SIMILARITY_FLOOR: Final = 0.7
 """Its publisher: "the cosine similarity scores distribute around 0.7 to 1.0", from a temperature of .01."""
 
+E5_KEYWORD_WEIGHT: Final = 2 / 3
+"""Similarities of MiniLM, for which equal weights hold, come from a temperature of .05: the same odds take it
+five times the difference. From its floor on E5 is drawn out to 3 1/3 times the difference, and lacks 3/2."""
+
 _SENTENCE_TRANSFORMERS_FILES: Final = (
     "1_Pooling/config.json",
     "config.json",
@@ -53,6 +57,8 @@ class KnownModel:
     document_prompt: str = ""
     similarity_floor: float = 0.0
     """Cosine similarity below which a model puts hardly any two texts, as its publisher says."""
+    keyword_weight: float = 1.0
+    """Weight of keyword search beside its similarities, drawn out from the floor to 1."""
 
 
 KNOWN_MODELS: Final = (
@@ -76,6 +82,7 @@ KNOWN_MODELS: Final = (
         query_prompt="query: ",
         document_prompt="passage: ",
         similarity_floor=E5_SIMILARITY_FLOOR,
+        keyword_weight=E5_KEYWORD_WEIGHT,
     ),
     KnownModel(
         "intfloat/multilingual-e5-small",
@@ -89,6 +96,7 @@ KNOWN_MODELS: Final = (
         "query: ",
         "passage: ",
         E5_SIMILARITY_FLOOR,
+        E5_KEYWORD_WEIGHT,
     ),
     KnownModel(
         "intfloat/multilingual-e5-base",
@@ -102,6 +110,7 @@ KNOWN_MODELS: Final = (
         "query: ",
         "passage: ",
         E5_SIMILARITY_FLOOR,
+        E5_KEYWORD_WEIGHT,
     ),
 )
 
@@ -110,6 +119,12 @@ def similarity_floor(name: str) -> float:
     """Return the cosine similarity from which a model's counts as any at all; 0 for one that is not known."""
     known = find_model(name)
     return known.similarity_floor if known else 0.0
+
+
+def keyword_weight(name: str) -> float:
+    """Return the weight of keyword search beside a model's similarities; 1 for one that is not known."""
+    known = find_model(name)
+    return known.keyword_weight if known else 1.0
 
 
 def knows_many_languages(name: str) -> bool:

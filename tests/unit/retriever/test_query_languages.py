@@ -1,0 +1,124 @@
+"""Search of collections whose model knows many languages."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from groundline.v1 import options_pb2, passage_pb2
+from groundline.v1 import retriever_service_pb2 as pb
+from groundline_embedding.local.catalog import MULTILINGUAL_MODEL
+from groundline_embedding.ports import Vectors
+from groundline_embedding.settings import DEFAULT_MODEL
+from groundline_ranking import ArmHits, Hit
+from groundline_retriever.arms import beside
+from groundline_retriever.domain import Hits, IndexedCollection
+from groundline_tests.embedding import FakeEmbedder
+from groundline_tests.retriever.service import KEYWORD, NOBODY, SEMANTIC, FakeStore, ids, service
+
+
+@pytest.mark.parametrize(
+    ("model", "query", "best"),
+    [
+        (MULTILINGUAL_MODEL, "Who signed the contract?", 1),
+        (MULTILINGUAL_MODEL, "Wer hat den Vertrag unterschrieben?", 2),
+        (MULTILINGUAL_MODEL, "contract", 1),
+        (DEFAULT_MODEL, "Wer hat den Vertrag unterschrieben?", 1),
+    ],
+)
+async def test_words_of_another_language_count_little_beside_vectors_of_many(
+    model: str, query: str, best: int
+) -> None:
+    """Chunk 1 has the words of the query, chunk 2 its meaning."""
+
+    class Store(FakeStore):
+        async def _search(self, arm: int, *given: Any) -> Sequence[Sequence[Hit]]:
+            self.hits = ((1, 9.0), (2, 1.0)) if arm == KEYWORD else ((2, 0.9), (1, 0.75))
+            return await super()._search(arm, *given)
+
+    store = Store({"guides": []}, model=model)
+    response = await service(store, FakeEmbedder(model)).search(NOBODY, pb.SearchRequest(query=query))
+    assert ids(response)[0] == best
+    assert list(response.multilingual_collection_ids) == (["guides"] if model == MULTILINGUAL_MODEL else [])
+
+
+class Recording(FakeEmbedder):
+    """Remembers what its vectors are of."""
+
+    def __init__(self, model: str) -> None:
+        super().__init__(model)
+        self.texts: dict[bytes, str] = {}
+
+    async def embed_query(self, text: str) -> Vectors:
+        vector = await super().embed_query(text)
+        self.texts[vector.tobytes()] = text
+        return vector
+
+
+@dataclass
+class Bilingual(FakeStore):
+    """Chunk 1 is what a question's vector finds, chunk 2 what its translation's finds."""
+
+    embedder: Recording = field(default_factory=lambda: Recording(MULTILINGUAL_MODEL))
+
+    async def semantic(self, collections: Sequence[IndexedCollection], vector: Vectors, **given: Any) -> Hits:
+        self.hits = ((2, 0.9),) if "vertrag" in self.embedder.texts[vector.tobytes()] else ((1, 0.9),)
+        return await super().semantic(collections, vector, **given)
+
+
+@pytest.mark.parametrize(
+    ("texts", "model", "expected", "searches"),
+    [
+        ({1: "It was signed by Ann.", 2: "Unterschrieben hat ihn Ann."}, MULTILINGUAL_MODEL, [1, 2], 4),
+        ({1: "It was signed by Ann.", 2: "It is about the lease."}, MULTILINGUAL_MODEL, [1], 3),
+        ({1: "It was signed by Ann.", 2: "Unterschrieben hat ihn Ann."}, DEFAULT_MODEL, [1], 2),
+    ],
+)
+async def test_a_question_is_searched_for_in_the_other_language_if_texts_are_in_it(
+    texts: Mapping[int, str], model: str, expected: list[int], searches: int
+) -> None:
+    """Whether there are such texts is remembered."""
+    embedder = Recording(model)
+    store = Bilingual({"guides": []}, texts=texts, model=model, failing={KEYWORD}, embedder=embedder)
+    search, request = service(store, embedder), pb.SearchRequest(query="Who signed the contract?")
+    for _ in range(2):
+        assert ids(await search.search(NOBODY, request)) == expected
+    assert [arm for arm, _ in store.searched].count(SEMANTIC) == searches
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "weights"), [(8.0, 2.0, [0.075, 0.3]), (2.0, 8.0, [0.3, 0.3]), (0.0, 8.0, [0.3, 0.3])]
+)
+def test_words_of_a_translation_that_match_less_count_less(
+    own: float, other: float, weights: list[float]
+) -> None:
+    def keyword(score: float) -> ArmHits:
+        hit = Hit(1, score, "guides", 0, 0, passage_pb2.SOURCE_TYPE_FILE, b"")
+        return ArmHits(KEYWORD, [hit] if score else [])
+
+    found = beside([keyword(own)], [keyword(other), ArmHits(SEMANTIC, keyword(0.9).hits)])
+    assert [each.weight for each in found] == pytest.approx(weights)
+
+
+@pytest.mark.parametrize(
+    ("model", "fusion", "best"),
+    [
+        (MULTILINGUAL_MODEL, options_pb2.FUSION_METHOD_WEIGHTED, 2),
+        (MULTILINGUAL_MODEL, options_pb2.FUSION_METHOD_RRF, 1),
+        (DEFAULT_MODEL, options_pb2.FUSION_METHOD_WEIGHTED, 1),
+    ],
+)
+async def test_words_count_less_beside_similarities_that_lie_close_together(
+    model: str, fusion: options_pb2.FusionMethod.ValueType, best: int
+) -> None:
+    """Chunk 1 has twice the share of the query's words, chunk 2 is nearer."""
+
+    class Store(FakeStore):
+        async def _search(self, arm: int, *given: Any) -> Sequence[Sequence[Hit]]:
+            self.hits = ((1, 9.0), (2, 4.5)) if arm == KEYWORD else ((2, 0.9), (1, 0.76))
+            return await super()._search(arm, *given)
+
+    request = pb.SearchRequest(query="contract")
+    request.options.rerank.fusion = fusion
+    response = await service(Store({"guides": []}, model=model), FakeEmbedder(model)).search(NOBODY, request)
+    assert ids(response)[0] == best
