@@ -15,9 +15,10 @@ import asyncpg
 import structlog
 from asyncpg.pool import PoolAcquireContext, PoolConnectionProxy
 from asyncpg.transaction import Transaction
-from groundline_runtime.context import current_waits, remaining_seconds
+from groundline_runtime.context import current_caller, current_waits, remaining_seconds
 from groundline_runtime.errors import FailedPreconditionError, UnavailableError
 from groundline_runtime.metrics.declaring import SECONDS, Histogram, ObservedGauge
+from groundline_runtime.turns import ClientTurns
 
 from groundline_database.codecs import register_codecs
 from groundline_database.errors import database_errors
@@ -162,10 +163,17 @@ class Probe:
 
 
 class Pool(_Pool):
-    """asyncpg's pool; by default its waits for a free connection, and for the return of one, are bounded."""
+    """asyncpg's pool; by default its waits for a free connection, and for the return of one, are bounded.
+
+    Clients take turns at the connections: whoever holds fewest gets the next one, however many requests of
+    another wait. A client alone has all of them.
+    """
 
     acquire_timeout_seconds: float
     probe: Probe
+    turns: ClientTurns
+    given: dict["PoolConnectionProxy[asyncpg.Record]", Callable[[], None]]
+    """Connections in use, with what gives the turn of each back."""
 
     def acquire(self, *, timeout: float | None = None) -> "PoolAcquireContext[asyncpg.Record]":
         return super().acquire(timeout=self.acquire_timeout_seconds if timeout is None else timeout)
@@ -173,7 +181,15 @@ class Pool(_Pool):
     async def _acquire(self, timeout: float) -> "PoolConnectionProxy[asyncpg.Record]":  # noqa: ASYNC109
         """Wait for a connection; whatever asks for one ends here."""
         with _request_wait(timeout) as seconds:
-            return await super()._acquire(seconds)  # type: ignore[misc,no-any-return]
+            async with asyncio.timeout(seconds):
+                give_back = await self.turns.take(current_caller().owner)
+                try:
+                    connection = await super()._acquire(None)  # type: ignore[misc]
+                except BaseException:
+                    give_back()
+                    raise
+        self.given[connection] = give_back
+        return connection  # type: ignore[no-any-return]
 
     async def release(
         self,
@@ -181,8 +197,13 @@ class Pool(_Pool):
         *,
         timeout: float | None = None,  # noqa: ASYNC109
     ) -> None:
-        with in_bulk():  # a request that may wait no longer gives its connection back as it was
-            await super().release(connection, timeout=RELEASE_SECONDS if timeout is None else timeout)
+        give_back = self.given.pop(connection, None)
+        try:
+            with in_bulk():  # a request that may wait no longer gives its connection back as it was
+                await super().release(connection, timeout=RELEASE_SECONDS if timeout is None else timeout)
+        finally:
+            if give_back:
+                give_back()
 
 
 _pools: Final[WeakSet[Pool]] = WeakSet()
@@ -247,6 +268,8 @@ async def open_pool(
         )
         pool.acquire_timeout_seconds = settings.pool_timeout_seconds
         pool.probe = Probe(connect)
+        pool.turns = ClientTurns(settings.pool_max_size, share=settings.pool_max_size)
+        pool.given = {}
         await pool
     _pools.add(pool)
     try:

@@ -24,7 +24,7 @@ from groundline_database import (
     transaction,
 )
 from groundline_database.pool import REQUEST_SECONDS
-from groundline_runtime.context import Waits, counting, deadline_at
+from groundline_runtime.context import Caller, Waits, acting_as, counting, deadline_at
 from groundline_runtime.errors import FailedPreconditionError, GroundlineError, UnavailableError
 from pydantic import SecretStr, ValidationError
 
@@ -74,6 +74,45 @@ async def test_a_pool_without_a_free_connection_is_busy_in_bounded_time(settings
             await pool.fetchval("SELECT 1")
     assert caught.value.reason == "DATABASE_BUSY"
     assert caught.value.retry_after_seconds
+
+
+async def test_who_gave_up_waiting_or_cannot_connect_holds_no_connection(
+    settings: MakeSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(*_: Any, **__: Any) -> None:
+        raise ConnectionRefusedError
+
+    async with open_pool(settings(pool_max_size=1, pool_timeout_seconds=5)) as pool:
+        async with acquire(pool) as connection:
+            with pytest.raises(TimeoutError):
+                await pool.acquire(timeout=0.05)
+            connection.terminate()
+        with monkeypatch.context() as patched:
+            patched.setattr(pool, "_connect", refuse)
+            for _ in range(2):
+                with pytest.raises(ConnectionRefusedError):
+                    await pool.fetchval("SELECT 1")
+        assert await pool.fetchval("SELECT 1") == 1
+        assert not pool.given
+
+
+async def test_a_client_that_holds_no_connection_gets_the_next(settings: MakeSettings) -> None:
+    order: list[str] = []
+
+    async def ask(pool: Pool, client: str) -> None:
+        with acting_as(Caller((client,))):
+            async with acquire(pool):
+                order.append(client)
+
+    async with asyncio.timeout(30), open_pool(settings(pool_max_size=2)) as pool:
+        with acting_as(Caller(("user:busy",))):
+            async with acquire(pool), acquire(pool):
+                clients = ("user:busy", "user:busy", "user:quiet")
+                waiting = [asyncio.create_task(ask(pool, client)) for client in clients]
+                await asyncio.sleep(0)
+        await asyncio.gather(*waiting)
+
+    assert order[0] == "user:quiet"
 
 
 async def sleep(pool: Pool) -> None:

@@ -19,6 +19,22 @@ async def test_one_client_leaves_a_place_to_the_others() -> None:
     await third
 
 
+async def test_who_has_none_goes_before_one_client_that_may_have_all() -> None:
+    turns = ClientTurns(2, share=2)
+    first, second = await turns.take("a"), await turns.take("a")
+    waiting = [asyncio.create_task(turns.take(client)) for client in ("a", "a", "b")]
+    await asyncio.sleep(0)
+
+    first()
+    async with asyncio.timeout(5):
+        await waiting[2]
+    assert not waiting[0].done()
+
+    second()
+    (await waiting[0])()
+    await waiting[1]
+
+
 async def test_the_only_place_is_anyones() -> None:
     turns = ClientTurns(1)
     async with asyncio.timeout(5):
