@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from groundline_tests.commands.forked import write_command
 from groundline_tests.shown import ROOT, Block, Command, blocks
 from groundline_tests.suite import EXAMPLES, Stack
 
@@ -51,14 +52,16 @@ async def run(program: list[str], folder: Path, environment: dict[str, str]) -> 
 def environment(stack: Stack, tmp_path: Path) -> dict[str, str]:
     """Return the environment of a newcomer's terminal in the project's folder, which `tmp_path` stands for:
     nothing of it names the gateway or a key."""
-    (tmp_path / ".venv").symlink_to(sys.prefix)
+    programs = tmp_path / ".venv/bin"
+    programs.mkdir(parents=True)
+    write_command(programs / "groundline")
     (tmp_path / ".groundline").symlink_to(stack.data_dir)
     (tmp_path / "examples").symlink_to(EXAMPLES)
     # A page's curl has no need of it, but an error is to be seen.
     (tmp_path / ".curlrc").write_text("fail-with-body\n")
     return {
         "HOME": str(tmp_path),
-        "PATH": f"{sys.prefix}/bin{os.pathsep}{os.environ['PATH']}",
+        "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
         "LANG": "C.UTF-8",
     }
 

@@ -13,6 +13,7 @@ from typing import Final
 
 import httpx
 import pytest
+from groundline_tests.commands.forked import write_command
 from groundline_tests.gateway.versions import BAD_RETRIEVER, gateway_to, version
 from groundline_tests.suite import ROOT, Stack
 
@@ -36,12 +37,13 @@ class Rollout:
 
     async def driven(self, *options: str, steps: str) -> tuple[int, str]:
         """Run deploy/roll-out to its end; return its exit code, and what it and the checks have printed."""
-        check = (sys.executable, "-m", "groundline_cli", "rollout-check", str(SET))
+        groundline = self.share.with_name("groundline")
+        write_command(groundline)
         process = await asyncio.create_subprocess_exec(
             str(ROOT / "deploy/roll-out"),
             str(self.share),
-            *(*check, "--collection", "examples", "--gateway", self.alone, "--beside", self.beside),
-            *("--rounds", "1", "--answers", "5"),
+            *(groundline, "rollout-check", SET, "--collection", "examples"),
+            *("--gateway", self.alone, "--beside", self.beside, "--rounds", "1", "--answers", "5"),
             *options,
             env={**self.environment, "STEPS": steps},
             stdout=asyncio.subprocess.PIPE,

@@ -4,10 +4,14 @@ takes half a second of processor time, most of what a short command takes."""
 import atexit
 import json
 import os
+import select
+import shlex
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import traceback
 from asyncio import get_running_loop
 from collections.abc import Mapping, Sequence
@@ -16,8 +20,9 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import Final
+
+from groundline_tests.commands import client
 
 # numpy is left out: it starts threads, which a fork ends.
 LOADED: Final = (
@@ -29,7 +34,6 @@ LOADED: Final = (
     "groundline_client",
     "groundline_database",
 )
-EXIT_CODE_BYTES: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,60 +48,80 @@ class Finished:
 async def run_forked(arguments: Sequence[str], environment: Mapping[str, str]) -> Finished:
     """Run `groundline ARGUMENTS…` with this environment, and without input."""
     with ExitStack() as resources:
-        request, out, err = (resources.enter_context(TemporaryFile()) for _ in range(3))
-        request.write(json.dumps([arguments, dict(environment)]).encode())
-        request.seek(0)
-        ending, ended = map(resources.enter_context, socket.socketpair())
-        socket.send_fds(_server(), [b"+"], [one.fileno() for one in (request, out, err, ended)])
-        ended.close()
-        ending.setblocking(False)
-        code = await get_running_loop().sock_recv(ending, EXIT_CODE_BYTES)
-        printed = [os.pread(one.fileno(), os.fstat(one.fileno()).st_size, 0).decode() for one in (out, err)]
+        files = [resources.enter_context(tempfile.TemporaryFile()).fileno() for _ in range(3)]
+        with client.ask(_server(), arguments, {**_without_settings(), **environment}, files) as ending:
+            ending.setblocking(False)
+            code = await get_running_loop().sock_recv(ending, client.EXIT_CODE_BYTES)
+        printed = [os.pread(file, os.fstat(file).st_size, 0).decode() for file in files[1:]]
     assert code, f"groundline {arguments} was killed:\n{printed[1]}"
     return Finished(int(code), *printed)
 
 
+def write_command(path: Path) -> None:
+    """Write an executable file that is run as `groundline` is, by a shell or another program."""
+    client_program = shlex.join([sys.executable, "-I", "-S", client.__file__, _server()])
+    path.write_text(f'#!/bin/sh\nexec {client_program} "$@"\n')
+    path.chmod(0o755)
+
+
+def _without_settings() -> dict[str, str]:
+    """Return the environment without settings of the test that comes first, which are none of the others'
+    business."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("GROUNDLINE_")}
+
+
 @cache
-def _server() -> socket.socket:
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    # Settings of the test that comes first are none of the others' business.
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("GROUNDLINE_")}
-    environment["PYTHONPATH"] = str(Path(__file__).parents[2])
-    with theirs:
-        process = subprocess.Popen([sys.executable, "-m", __name__], stdin=theirs.fileno(), env=environment)
-    atexit.register(process.wait)
-    atexit.register(ours.close)
-    return ours
+def _server() -> str:
+    """Start the server; return the path of its socket."""
+    folder = tempfile.mkdtemp(prefix="commands-")
+    address = f"{folder}/socket"
+    support = {"PYTHONPATH": str(Path(__file__).parents[2])}
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(address)
+        listener.listen()
+        number = listener.fileno()
+        process = subprocess.Popen(
+            [sys.executable, "-m", __name__, str(number)],
+            stdin=subprocess.PIPE,
+            pass_fds=[number],
+            env=_without_settings() | support,
+        )
+    atexit.register(shutil.rmtree, folder)
+    atexit.register(process.communicate)
+    return address
 
 
 def serve() -> None:
-    """Fork the command for each request until the other side closes the socket."""
+    """Fork the command for each request until nobody holds the other end of the standard input."""
     for module in LOADED:
         import_module(module)
-    requests = socket.socket(fileno=os.dup(0))
     # Nobody waits for them: each tells its exit code itself.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    while True:
-        message, descriptors, _, _ = socket.recv_fds(requests, 1, 4)
-        if not message:
-            return
-        if os.fork() == 0:
-            requests.close()
-            _become(*descriptors)
-        for descriptor in descriptors:
-            os.close(descriptor)
+    with socket.socket(fileno=int(sys.argv[1])) as listener:
+        while True:
+            ready, _, _ = select.select([listener, 0], [], [])
+            if 0 in ready:
+                return
+            connection, _ = listener.accept()
+            with connection:
+                if os.fork() == 0:
+                    listener.close()
+                    _become(connection)
 
 
-def _become(request: int, out: int, err: int, ended: int) -> None:
-    """Run the command in this child, as its interpreter would, and end."""
+def _become(connection: socket.socket) -> None:
+    """Run the command that is asked for in this child, as its interpreter would, and end."""
     from groundline_cli.__main__ import main
 
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    with os.fdopen(request) as file:
-        arguments, environment = json.load(file)
-    with open(os.devnull) as nothing:
-        for descriptor, standard in ((nothing.fileno(), 0), (out, 1), (err, 2)):
-            os.dup2(descriptor, standard)
+    _, files, _, _ = socket.recv_fds(connection, 1, 3)
+    with connection.makefile("rb") as request:
+        arguments, environment, folder = json.load(request)
+    for standard, file in enumerate(files):
+        os.dup2(file, standard)
+        os.close(file)
+    os.chdir(folder)
+    os.environ.clear()
     os.environ.update(environment)
     sys.argv = ["groundline", *arguments]
     code: object = 1
@@ -109,7 +133,7 @@ def _become(request: int, out: int, err: int, ended: int) -> None:
         traceback.print_exc()
     sys.stdout.flush()
     sys.stderr.flush()
-    os.write(ended, str(code).encode())
+    connection.sendall(str(code).encode())
     os._exit(0)
 
 
