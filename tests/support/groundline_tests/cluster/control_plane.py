@@ -27,6 +27,9 @@ START_SECONDS: Final = 120
 STOP_SECONDS: Final = 20
 READY_AFTER_MILLISECONDS: Final = 1500
 """Time from scheduled to ready: without a pause, replicas taken away too early would go unnoticed."""
+LESS_COLLECTING: Final = {"GOGC": "300"}
+"""Environment in which programs in Go collect garbage less often: a quarter less of processor
+time, for more memory."""
 
 ADMIN: Final = "admin"
 MANAGER: Final = "system:kube-controller-manager"
@@ -61,7 +64,7 @@ class Cluster:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             # kubectl keeps its cache of the API in HOME, and diff calls a program on PATH.
-            env={"HOME": str(self.folder), "PATH": "/usr/local/bin:/usr/bin:/bin"},
+            env={"HOME": str(self.folder), "PATH": "/usr/local/bin:/usr/bin:/bin", **LESS_COLLECTING},
         )
         out, err = await process.communicate(stdin.encode())
         assert process.returncode is not None
@@ -254,7 +257,8 @@ async def _running(
 ) -> AsyncIterator[None]:
     arguments = [f"--{key.replace('_', '-')}={value}" for key, value in options.items()]
     program = str(programs / "bin" / name)
-    command = Command(name, (program, *arguments), dict(os.environ), grace_seconds=STOP_SECONDS)
+    environment = {**os.environ, **LESS_COLLECTING}
+    command = Command(name, (program, *arguments), environment, grace_seconds=STOP_SECONDS)
     # The kernel ends it if this process is killed.
     process = await ChildProcess.start(command, folder / f"{name}.log")
     try:
