@@ -97,9 +97,10 @@ def serve() -> None:
         import_module(module)
     # Nobody waits for them: each tells its exit code itself.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    with socket.socket(fileno=int(sys.argv[1])) as listener:
+    number = int(sys.argv[1])
+    with socket.socket(fileno=number) as listener:
         while True:
-            ready, _, _ = select.select([listener, 0], [], [])
+            ready, _, _ = select.select([number, 0], [], [])
             if 0 in ready:
                 return
             connection, _ = listener.accept()
