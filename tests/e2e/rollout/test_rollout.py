@@ -19,7 +19,7 @@ from groundline_tests.suite import ROOT, Stack
 
 SET: Final = ROOT / "evaluation" / "examples"
 CLIENTS: Final = 4
-PAUSE_SECONDS: Final = 0.05
+PAUSE_SECONDS: Final = 0.1
 """Pause of a client between requests, in seconds; without it they take whatever the cores give."""
 
 
@@ -116,7 +116,7 @@ async def test_a_good_version_takes_over_and_no_request_fails(stack: Stack, tmp_
         # A change takes effect within two seconds; it could lose only the requests under way then.
         for share in ("0", "100", "50", "0"):
             rollout.share.write_text(share)
-            await rollout.further(250)
+            await rollout.further(150)
     print(dict(rollout.outcomes))
     assert set(rollout.outcomes) == {"ok"}
 
@@ -145,4 +145,4 @@ async def test_a_bad_version_is_taken_back_by_itself(
         async with asyncio.timeout(30):
             while set(rollout.outcomes) != {"ok"}:
                 rollout.outcomes.clear()
-                await rollout.further(100)
+                await rollout.further(60)
