@@ -92,8 +92,8 @@ format: setup ## Format the code and fix what ruff can fix
 	$(BIN)/ruff format
 
 # Modules run side by side, in their order: by the number of their tests, those with one long test would come last, and a
-# process would wait for the other. Those of tests/e2e share a running suite for each process. The others wait for a third of
-# their time, for servers that start and replicas that hang, so that one process more than there are cores is worth it.
+# process would wait for the other. Those of tests/e2e share a running suite for each process. The others wait for half of
+# their time, for servers that start and replicas that hang, so that two processes more than there are cores are worth it.
 SIDE_BY_SIDE := --dist loadfile --no-loadscope-reorder --numprocesses
 CORES := $(shell getconf _NPROCESSORS_ONLN)
 # What tests need beside .venv: groundline_tests/programs.py.
@@ -113,7 +113,7 @@ INTEGRATION_TESTS := tests/integration/stack $(filter-out %/stack,$(wildcard tes
 .PHONY: test
 test: setup ## Run all tests: unit, integration, e2e
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) $(CORES) tests/e2e
-	$(BIN)/python -m pytest $(SIDE_BY_SIDE) $$(( $(CORES) + 1 )) tests/unit $(INTEGRATION_TESTS)
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) $$(( $(CORES) + 2 )) tests/unit $(INTEGRATION_TESTS)
 
 .PHONY: test-unit test-integration test-e2e
 test-unit test-integration test-e2e: test-%: setup ## Run one kind of tests
