@@ -1,9 +1,11 @@
 """Every rule about the manifests, broken in a copy of them, is reported."""
 
 import copy
+import os
 import re
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import manifests as tool
@@ -287,6 +289,36 @@ def test_the_edges_are_read_from_the_settings() -> None:
     assert edges(PROCESSES["coordinator"]) >= {("retriever", 50051), ("generator", 50051)}
     assert ("database", 5432) not in edges(PROCESSES["reranker"])
     assert PROCESSES.keys() >= set(SERVICES)
+
+
+def test_a_target_is_rendered_again_once_a_file_has_changed_or_it_was_not_used_for_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base, kept = tmp_path / "deploy/base", tmp_path / "kept"
+    base.mkdir(parents=True)
+    (base / "kustomization.yaml").write_text("resources: [settings.yaml]\n")
+    monkeypatch.setattr(tool, "DEPLOY", base.parent)
+    monkeypatch.setattr(tool, "RENDERED", kept)
+
+    def write(name: str) -> None:
+        text = f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\n"
+        (base / "settings.yaml").write_text(text)
+
+    def name() -> object:
+        [document] = tool.render((base,))
+        return document["metadata"]["name"]
+
+    write("first")
+    assert name() == "first"
+    [path] = kept.iterdir()
+    path.write_text(path.read_text().replace("first", "kept"))
+    assert name() == "kept"
+    write("second")
+    assert name() == "second"
+    write("first")
+    os.utime(path, (0, 0))
+    tool.forget_unused()
+    assert name() == "first"
 
 
 @cache
