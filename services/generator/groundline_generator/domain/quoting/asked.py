@@ -37,48 +37,6 @@ _STEPS: Final = re.compile(
 )
 
 
-_NOT: Final = r"(?:not|never|nicht|nie|niemals|kein(?:e[nmrs]?)?)"
-_MAY: Final = (
-    r"(?:may|can|allowed|permitted|supposed|must|should|darf|dürfen|kann|können|soll|sollen|erlaubt)"
-)
-_PROHIBITION: Final = re.compile(
-    rf"\b(?:{_MAY}\b[^.?!]*\b{_NOT}|{_NOT}\b[^.?!]*\b{_MAY})\b|\b(?:ca|must|may|should)n['’]t\b"
-    r"|\b(?:forbidden|prohibited|banned|verboten|untersagt|tabu)\b",
-    re.IGNORECASE,
-)
-_EXCLUSION: Final = re.compile(
-    r"^\W*(?:(?:\w+\s+)?(?:what|which|who|whom|where|welche[mnrs]?|wer|we[mn]|wo|wofür|womit|wohin)|was)\b"
-    r"(?:(?!\b(?:if|when|because|wenn|falls|weil|sodass|damit)\b)[^,;.?!])*?"
-    rf"(?:\b{_NOT}\b|n['’]t\b|\b(?:excluded|exempt|ausgeschlossen|ausgenommen)\b)",
-    re.IGNORECASE,
-)
-_PERMISSION: Final = re.compile(
-    r"\b(?:(?-i:may)|can|allowed|permitted|welcome|darf|dürfen|kann|können|erlaubt|gestattet|zulässig)\b",
-    re.IGNORECASE,
-)
-_LIMIT: Final = re.compile(
-    rf"\b(?:{_NOT}|no|nobody|none|cannot|\w+n['’]t|only|except|unless|without|but|besides|nur|außer|ohne|sondern"
-    r"|ausgenommen|forbidden|prohibited|banned|excluded|unauthori[sz]ed|unlawful|verboten|untersagt|unerlaubt|unzulässig"
-    r"|tabu)\b",
-    re.IGNORECASE,
-)
-
-
-def asks_what_is_forbidden(query: str) -> bool:
-    """Tell whether a question asks what must not be done or is not so, or where, or of whom."""
-    return _PROHIBITION.search(query) is not None or _EXCLUSION.search(query) is not None
-
-
-def only_permits(text: str) -> bool:
-    """Tell whether a sentence says what may be done, and nothing of what may not."""
-    return _PERMISSION.search(text) is not None and not sets_limits(text)
-
-
-def sets_limits(text: str) -> bool:
-    """Tell whether a sentence says that something is not so, or only so."""
-    return _LIMIT.search(text) is not None
-
-
 def asked_for(query: str) -> re.Pattern[str] | None:
     """Return what the kind of answer that a question asks for looks like: a number, a date or a name."""
     for question, answer in ((_QUANTITY, NUMBER), (_TIME, DATE), (_PERSON, _NAME)):

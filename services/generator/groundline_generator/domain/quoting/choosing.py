@@ -4,7 +4,9 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from groundline_generator.domain.quoting.scoring import Candidate, Question, is_other
+from groundline_generator.domain.quoting.candidates import Candidate, Question
+from groundline_generator.domain.quoting.negations import sets_limits
+from groundline_generator.domain.quoting.scoring import is_other
 from groundline_generator.domain.segments import Kind
 
 _FURTHER_SHARE: Final = 0.7
@@ -46,23 +48,33 @@ def choose(question: Question, ranked: Sequence[Candidate], max_sentences: int) 
             break
         if candidate.score < _FURTHER_SHARE * best.score:
             break
-        if not candidate.hits or not designations <= candidate.in_heading.union(candidate.hits):
+        if not (candidate.hits or candidate.denies) or not designations <= candidate.in_heading.union(
+            candidate.hits
+        ):
+            continue
+        if chosen and _leaves_open(question, candidate):
             continue
         if candidate.is_of_other_question or (is_own and is_other(best.language, candidate.language)):
             continue
         if all(_overlap(candidate, other) < _DUPLICATE_OVERLAP for other in chosen):
             chosen.append(candidate)
-    return [*chosen, *_beside(ranked, chosen)][:max_sentences] if chosen else chosen
+    return [*chosen, *_beside(question, ranked, chosen)][:max_sentences] if chosen else chosen
 
 
-def _beside(ranked: Sequence[Candidate], chosen: Sequence[Candidate]) -> list[Candidate]:
+def _leaves_open(question: Question, candidate: Candidate) -> bool:
+    """Tell whether a question asks what is not so, and a sentence says nothing of that: beside others it
+    would read as if it did."""
+    return question.asks_what_is_not and not sets_limits(candidate.sentence.text)
+
+
+def _beside(question: Question, ranked: Sequence[Candidate], chosen: Sequence[Candidate]) -> list[Candidate]:
     """Return the neighbours that the best sentence needs.
 
     In the order of need: what it refers to, the kind of answer that it lacks, what speaks on of it, and the
     better one if it alone is quoted and says little of what was asked.
     """
     best = chosen[0]
-    around = {
+    beside = around = {
         each.position - best.position: each
         for each in ranked
         if each.passage == best.passage
@@ -71,10 +83,12 @@ def _beside(ranked: Sequence[Candidate], chosen: Sequence[Candidate]) -> list[Ca
         and each.sentence.segment.heading == best.sentence.segment.heading
         and not each.is_of_other_question
     }
-    before, after = around.get(-1), around.get(1)
+    before = around.get(-1)
     needed: list[Candidate] = []
     if before and best.refers_back:
         needed.append(before)
+    around = {position: each for position, each in around.items() if not _leaves_open(question, each)}
+    after = around.get(1)
     if not any(each.is_of_kind for each in chosen):
         needed.extend(each for each in around.values() if each.is_of_kind)
     if after and after.refers_back:
@@ -84,7 +98,7 @@ def _beside(ranked: Sequence[Candidate], chosen: Sequence[Candidate]) -> list[Ca
     quoted = {(each.passage, each.position) for each in chosen}
     positions = dict.fromkeys(each.position - best.position for each in needed)
     return [
-        around[position] for position in positions if (best.passage, best.position + position) not in quoted
+        beside[position] for position in positions if (best.passage, best.position + position) not in quoted
     ]
 
 

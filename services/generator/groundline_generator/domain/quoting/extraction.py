@@ -18,13 +18,14 @@ from groundline_language.terms import content_terms
 
 from groundline_generator.domain.checking.disagreement import Asked, Statement, disagreement, document_of
 from groundline_generator.domain.comparing import compared
-from groundline_generator.domain.quoting.asked import asks_what_is_forbidden, only_permits, sets_limits
+from groundline_generator.domain.quoting.candidates import Candidate, Question
 from groundline_generator.domain.quoting.choosing import choose, in_reading_order, lead_of
 from groundline_generator.domain.quoting.lists import lead_in, led_to
+from groundline_generator.domain.quoting.negations import only_permits, sets_limits
 from groundline_generator.domain.quoting.placing import place_in_time
 from groundline_generator.domain.quoting.procedures import procedure
 from groundline_generator.domain.quoting.quotation import quotation
-from groundline_generator.domain.quoting.scoring import Candidate, Question, is_other, scored
+from groundline_generator.domain.quoting.scoring import is_other, scored
 from groundline_generator.domain.reading import read
 from groundline_generator.domain.segments import Kind
 from groundline_generator.domain.signs import (
@@ -71,8 +72,11 @@ _MAXIMUM_SHIFT: Final = 0.3
 _COMPARED: Final = 5
 """Sentences on each side of a comparison among which the best pair is looked for."""
 
-_NO_LIMIT: Final = 0.6
+_NO_LIMIT: Final = 0.5
 """Factor of the relevance of a sentence that says nothing of limits, if a question asks what is forbidden."""
+
+_NOT_DENIED: Final = 0.85
+"""Factor of the score of one that does not say that something is not so."""
 
 _STEP: Final = re.compile(r"\n\s*\d{1,3}[.)]\s")
 """Beginning of a numbered item behind the one before."""
@@ -189,8 +193,8 @@ class _Work:
     def ranked(self, question: Question) -> Sequence[Candidate]:
         """Return the sentences that can be quoted, best first."""
         found = scored(question, self._passages, self._readings, self._checkpoint)
-        if asks_what_is_forbidden(question.text):
-            _forbid(found)
+        if question.asks_what_is_not:
+            _deny(found)
         if question.time:
             place_in_time(found, question.time)
         return sorted(
@@ -299,8 +303,11 @@ class _Work:
         return Extract(number, quotation(chosen.sentence), is_code, step, is_numbered)
 
 
-def _forbid(candidates: Sequence[Candidate]) -> None:
-    """Let what only permits count for less; a neighbour that sets limits to it counts as much as it did."""
+def _deny(candidates: Sequence[Candidate]) -> None:
+    """Let what only permits count for less; a neighbour that sets limits to it counts as much as it did.
+
+    A denial that is of less of the question than the best sentence without one is of something else.
+    """
     by_place = {(each.passage, each.position): each for each in candidates}
     permitting = [each for each in candidates if only_permits(each.sentence.text)]
     for each in permitting:
@@ -310,9 +317,16 @@ def _forbid(candidates: Sequence[Candidate]) -> None:
                 beside.stand_in_for(each)
     for each in permitting:
         each.fade()
+    best = max(candidates, key=lambda each: each.score, default=None)
+    least = best.own_share if best and not best.denies else 0.0
     for each in candidates:
-        if each.sentence.segment.kind is Kind.SENTENCE and not sets_limits(each.sentence.text):
+        if each.sentence.segment.kind is not Kind.SENTENCE:
+            continue
+        limits = sets_limits(each.sentence.text)
+        if not limits or each.own_share < least:
             each.relevance *= _NO_LIMIT
+        if not each.denies:
+            each.score *= _NOT_DENIED
 
 
 def _contrasted(work: _Work, sides: tuple[str, str], min_relevance: float) -> Extraction | None:

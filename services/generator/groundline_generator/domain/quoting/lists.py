@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from groundline_generator.domain.quoting.scoring import Candidate
+from groundline_generator.domain.quoting.candidates import Candidate
 from groundline_generator.domain.segments import Kind
 
 _MOST_QUOTED: Final = 12

@@ -8,7 +8,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Final
 
-from groundline_generator.domain.quoting.scoring import Candidate
+from groundline_generator.domain.quoting.candidates import Candidate
 from groundline_generator.domain.quoting.times import AskedTime, told
 
 _OF_THAT_TIME: Final = 1.2

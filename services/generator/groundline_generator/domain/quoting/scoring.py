@@ -12,7 +12,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
 from itertools import chain
 from typing import Final
 
@@ -20,15 +19,13 @@ from groundline.v1 import generator_service_pb2 as pb
 from groundline_language.concepts import is_grammatical, is_part, related
 from groundline_language.terms import content_terms
 
-from groundline_generator.domain.comparing import degrees
 from groundline_generator.domain.quoting.asked import NUMBER, asked_for, asks_for_steps
-from groundline_generator.domain.quoting.counting import Counted, counted, counts
+from groundline_generator.domain.quoting.candidates import Candidate, Question
+from groundline_generator.domain.quoting.counting import Counted, counts
+from groundline_generator.domain.quoting.negations import denies
 from groundline_generator.domain.quoting.quotation import quotation
-from groundline_generator.domain.quoting.times import Told, asked_time
-from groundline_generator.domain.reading import Reading, Sentence
-from groundline_generator.domain.references import refers_back
+from groundline_generator.domain.reading import Reading
 from groundline_generator.domain.segments import Kind
-from groundline_generator.domain.signs import designated, names
 
 # Credit for a question term by where it stands relative to the sentence.
 _IN_SENTENCE: Final = 1.0
@@ -37,6 +34,7 @@ _IN_HEADING: Final = 0.7
 _NAMED_IN_HEADING: Final = 1.0
 _REFERRED_TO: Final = 0.8
 _IN_PASSAGE: Final = 0.4
+_IN_OTHER_WORDS: Final = 0.8
 
 # Okapi BM25's usual saturation; sentences differ in length for reasons that say little, hence the low b.
 _K1: Final = 1.2
@@ -84,93 +82,6 @@ _COGNATE_PREFIX_SHARE: Final = 0.6
 _SPELT_ALIKE: Final = str.maketrans({"k": "c", "z": "c", "y": "i", "ä": "a", "ö": "o", "ü": "u", "ß": "s"})
 
 
-_OTHER_QUESTION: Final = 0.3
-"""Factor of the score and relevance of a sentence that permits where is asked what is forbidden; below the
-default of `min_relevance`."""
-
-
-@dataclass(slots=True)
-class Candidate:
-    """A sentence of a passage. `hits` counts the question's terms in it, `size` all of its terms; `heading`
-    holds the terms of the headings, title and context above it, `in_heading` those of the question.
-    `own_share` is the weighted share of the question's terms in it and above it, `is_of_kind` tells whether
-    it holds a date, a name or a number where one is asked for: if things are to be counted, one of them."""
-
-    passage: int
-    position: int
-    sentence: Sentence
-    language: str | None
-    hits: dict[str, int]
-    size: int
-    heading: frozenset[str]
-    in_heading: frozenset[str]
-    score: float = 0.0
-    relevance: float = 0.0
-    own_share: float = 0.0
-    is_of_kind: bool = False
-    is_of_other_question: bool = False
-    times: Told | None = None
-    """The times that it tells of, if one is asked about."""
-    is_of_time: bool | None = None
-    """Whether it tells of the time asked about; None if it does not say, or if no time is asked about."""
-
-    def fade(self) -> None:
-        """Count for less, since it answers another question: it is not quoted where it is the best there is,
-        nor beside others."""
-        self.score *= _OTHER_QUESTION
-        self.relevance *= _OTHER_QUESTION
-        self.is_of_other_question = True
-
-    def stand_in_for(self, other: "Candidate") -> None:
-        """Count as much as another sentence, which names what this one is about, did before it faded."""
-        self.hits = {**other.hits, **self.hits}
-        self.score = max(self.score, other.score)
-        self.relevance = max(self.relevance, other.relevance)
-
-    @property
-    def refers_back(self) -> bool:
-        """Whether it is about what the sentence before it names."""
-        return refers_back(self.sentence.text)
-
-    @property
-    def is_about(self) -> frozenset[str]:
-        """The question's terms in the sentence and in what stands above it."""
-        return self.in_heading.union(self.hits)
-
-
-class Question:
-    """A question with its terms, of which a sentence or its headings must have the `required`; `language` is
-    what the passages are in if the question tells none."""
-
-    def __init__(self, text: str, language: str | None, today: date) -> None:
-        self.text = text
-        self.time = asked_time(text, language, today)
-        self.timeless = text.replace(self.time.shown, "") if self.time else text
-        self.language = language
-        self.terms = frozenset(content_terms(text, language))
-        self.asks_degree = bool(asked := degrees(text))
-        self.degrees = frozenset(content_terms(" ".join(asked), language))
-        self.names = frozenset(content_terms(" ".join(names(text, language)), language))
-        self.counted = counted(text, language)
-        self.required = frozenset[str]()
-        self._designations = [frozenset(content_terms(shown, language)) for shown, _ in designated(text)]
-        self.designated = frozenset[str]().union(*self._designations)
-        """The terms of its designations, such as a model's number."""
-
-    def is_told_by(self, candidate: Candidate) -> bool:
-        """Tell whether a sentence is of the time asked about, and has all else that the question names in it
-        or above it."""
-        named = frozenset(content_terms(self.timeless, self.language))
-        return bool(candidate.is_of_time) and named <= candidate.is_about
-
-    def require(self, terms: frozenset[str]) -> None:
-        """Require terms, and all those of a designation that has one of them."""
-        for parts in self._designations:
-            if not parts.isdisjoint(terms):
-                terms |= parts
-        self.required = terms
-
-
 @dataclass(frozen=True, slots=True)
 class _Weighted:
     """The question's terms with their weights."""
@@ -182,6 +93,14 @@ class _Weighted:
     asked_for: re.Pattern[str] | None
     counted: Counted
     asks_for_steps: bool
+    matter: Mapping[str, float]
+    """The weights without those of terms by which the question asks what is not so."""
+    total_matter: float
+
+    def share_of(self, terms: frozenset[str]) -> float:
+        """Return the weighted share of what the question is about that some terms have."""
+        held = sum(self.matter.get(term, 0.0) for term in terms)
+        return held / self.total_matter if self.total_matter else 0.0
 
 
 def scored(
@@ -201,6 +120,7 @@ def scored(
     _accept_variants(question.terms, found)
     _accept_cognates(question, found)
     _accept_related(question, found)
+    _accept_denials(question, found)
     asked = _weighted(question, found)
     if not found or asked.total == 0:
         return ()
@@ -343,6 +263,17 @@ def _accept(term: str, forms: frozenset[str], members: Iterable[Candidate]) -> N
             member.in_heading |= {term}
 
 
+def _accept_denials(question: Question, found: Sequence[Candidate]) -> None:
+    """Match the words by which a question asks what is not so with any by which a sentence says it."""
+    for candidate in found if question.asks_what_is_not else ():
+        candidate.denies = denies(candidate.sentence.text)
+        if candidate.denies:
+            candidate.implied = question.denying - candidate.hits.keys()
+            candidate.hits.update(dict.fromkeys(candidate.implied, 1))
+        else:
+            candidate.hits = {term: n for term, n in candidate.hits.items() if term not in question.denying}
+
+
 def _weighted(question: Question, candidates: Sequence[Candidate]) -> _Weighted:
     """Return the question's terms with their inverse sentence frequency; one that no sentence holds weighs
     most, unless it only tells a degree."""
@@ -357,6 +288,7 @@ def _weighted(question: Question, candidates: Sequence[Candidate]) -> _Weighted:
     if question.language == "german":
         for noun in _nouns(question.text) & weights.keys():
             weights[noun] *= _GERMAN_NOUN_WEIGHT
+    matter = {term: weight for term, weight in weights.items() if term not in question.denying}
     # "Who approves longer trips?" has a comparative too, and asks for no figure.
     asked = asked_for(question.text) or (NUMBER if question.asks_degree else None)
     return _Weighted(
@@ -367,6 +299,8 @@ def _weighted(question: Question, candidates: Sequence[Candidate]) -> _Weighted:
         asked,
         question.counted,
         asks_for_steps(question.text),
+        matter,
+        sum(matter.values()),
     )
 
 
@@ -425,7 +359,7 @@ def _score(
             score *= _as_step(member)
         member.score = score * prior
         member.relevance = covered / asked.total
-        member.own_share = sum(asked.weights.get(term, 0.0) for term in member.is_about) / asked.total
+        member.own_share = asked.share_of(member.is_about)
         if known:
             member.relevance += share * (similarity - member.relevance)
 
@@ -455,8 +389,9 @@ def _credited(
     score = covered = 0.0
     for term, weight in asked.weights.items():
         if occurrences := member.hits.get(term):
-            score += weight * occurrences * (_K1 + 1) / (occurrences + _K1 * length)
-            covered += weight * _IN_SENTENCE
+            credit = _IN_OTHER_WORDS if term in member.implied else _IN_SENTENCE
+            score += weight * credit * occurrences * (_K1 + 1) / (occurrences + _K1 * length)
+            covered += weight * credit
             continue
         if refers_back and term in previous:
             score += weight * _REFERRED_TO

@@ -155,6 +155,8 @@ YARD = numbered(
         ("What must not be thrown into the blue bin?", "", "Gloves"),
         ("What does not go into the blue bin?", "", "Gloves"),
         ("Which visitors are excluded from the east yard?", "", "east yard"),
+        ("Which visitors are barred from parking?", "west yard", "east yard"),
+        ("Was ist auf dem Spielplatz tabu?", "Hunde verboten", "Südwiese"),
         ("Was läuft auf der Südwiese nicht frei?", "", "Südwiese"),
         ("Wo dürfen Hunde frei laufen?", "Südwiese", ""),
         ("Wo dürfen Hunde nicht frei laufen?", "Spielplatz", "Südwiese"),

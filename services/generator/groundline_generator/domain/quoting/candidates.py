@@ -1,0 +1,108 @@
+"""What a question asks for, and the sentences that may answer it."""
+
+from dataclasses import dataclass
+from datetime import date
+from typing import Final
+
+from groundline_language.terms import content_terms
+
+from groundline_generator.domain.comparing import degrees
+from groundline_generator.domain.quoting.counting import counted
+from groundline_generator.domain.quoting.negations import asks_what_is_not, denying_words
+from groundline_generator.domain.quoting.times import Told, asked_time
+from groundline_generator.domain.reading import Sentence
+from groundline_generator.domain.references import refers_back
+from groundline_generator.domain.signs import designated, names
+
+_OTHER_QUESTION: Final = 0.3
+"""Factor of the score and relevance of a sentence that permits where is asked what is forbidden; below the
+default of `min_relevance`."""
+
+
+@dataclass(slots=True)
+class Candidate:
+    """A sentence of a passage. `hits` counts the question's terms in it, `size` all of its terms; `heading`
+    holds the terms of the headings, title and context above it, `in_heading` those of the question.
+    `own_share` is the weighted share of the question's terms in it and above it, `is_of_kind` tells whether
+    it holds a date, a name or a number where one is asked for: if things are to be counted, one of them."""
+
+    passage: int
+    position: int
+    sentence: Sentence
+    language: str | None
+    hits: dict[str, int]
+    size: int
+    heading: frozenset[str]
+    in_heading: frozenset[str]
+    implied: frozenset[str] = frozenset()
+    """The terms by which a question asks what is not so, if it says so in other words."""
+    denies: bool = False
+    """Whether it says that something is not so, if a question asks for that."""
+    score: float = 0.0
+    relevance: float = 0.0
+    own_share: float = 0.0
+    is_of_kind: bool = False
+    is_of_other_question: bool = False
+    times: Told | None = None
+    """The times that it tells of, if one is asked about."""
+    is_of_time: bool | None = None
+    """Whether it tells of the time asked about; None if it does not say, or if no time is asked about."""
+
+    def fade(self) -> None:
+        """Count for less, since it answers another question: it is not quoted where it is the best there is,
+        nor beside others."""
+        self.score *= _OTHER_QUESTION
+        self.relevance *= _OTHER_QUESTION
+        self.is_of_other_question = True
+
+    def stand_in_for(self, other: "Candidate") -> None:
+        """Count as much as another sentence, which names what this one is about, did before it faded."""
+        self.hits = {**other.hits, **self.hits}
+        self.score = max(self.score, other.score)
+        self.relevance = max(self.relevance, other.relevance)
+
+    @property
+    def refers_back(self) -> bool:
+        """Whether it is about what the sentence before it names."""
+        return refers_back(self.sentence.text)
+
+    @property
+    def is_about(self) -> frozenset[str]:
+        """The question's terms in the sentence and in what stands above it."""
+        return self.in_heading.union(self.hits)
+
+
+class Question:
+    """A question with its terms, of which a sentence or its headings must have the `required`; `language` is
+    what the passages are in if the question tells none."""
+
+    def __init__(self, text: str, language: str | None, today: date) -> None:
+        self.text = text
+        self.time = asked_time(text, language, today)
+        self.timeless = text.replace(self.time.shown, "") if self.time else text
+        self.language = language
+        self.terms = frozenset(content_terms(text, language))
+        self.denying = frozenset(content_terms(denying_words(text), language))
+        """The terms by which it asks what is not so."""
+        self.asks_what_is_not = asks_what_is_not(text)
+        self.asks_degree = bool(asked := degrees(text))
+        self.degrees = frozenset(content_terms(" ".join(asked), language))
+        self.names = frozenset(content_terms(" ".join(names(text, language)), language))
+        self.counted = counted(text, language)
+        self.required = frozenset[str]()
+        self._designations = [frozenset(content_terms(shown, language)) for shown, _ in designated(text)]
+        self.designated = frozenset[str]().union(*self._designations)
+        """The terms of its designations, such as a model's number."""
+
+    def is_told_by(self, candidate: Candidate) -> bool:
+        """Tell whether a sentence is of the time asked about, and has all else that the question names in it
+        or above it."""
+        named = frozenset(content_terms(self.timeless, self.language))
+        return bool(candidate.is_of_time) and named <= candidate.is_about
+
+    def require(self, terms: frozenset[str]) -> None:
+        """Require terms, and all those of a designation that has one of them."""
+        for parts in self._designations:
+            if not parts.isdisjoint(terms):
+                terms |= parts
+        self.required = terms

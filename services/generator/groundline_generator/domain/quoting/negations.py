@@ -1,0 +1,69 @@
+"""Questions for what is not so or must not be, and sentences that say it, in English and German."""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Final
+
+_LANGUAGES: Final[Mapping[str, Mapping[str, str]]] = tomllib.loads(
+    (files("groundline_generator.domain") / "negations.toml").read_text(encoding="utf-8")
+)
+
+
+def _any(*kinds: str) -> str:
+    """Return the pattern of the words of some kinds in any language."""
+    return "|".join(words[kind] for words in _LANGUAGES.values() for kind in kinds)
+
+
+def _words(pattern: str) -> re.Pattern[str]:
+    return re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE | re.VERBOSE)
+
+
+_NOT: Final = _any("not")
+_FORBIDDEN: Final = _any("forbidden")
+_DENIED_VERB: Final = rf"\w+(?:{_any('denied_verb')})"
+
+_PROHIBITION: Final = _words(
+    rf"(?:{_any('may')})\b[^.?!]*\b(?:{_NOT})|(?:{_NOT})\b[^.?!]*\b(?:{_any('may')})|{_FORBIDDEN}"
+)
+_EXCLUSION: Final = re.compile(
+    rf"^\W*(?:\w+\s+)?(?:{_any('asking')})\b(?:(?!\b(?:{_any('condition')})\b)[^,;.?!])*?"
+    rf"\b(?:{_NOT}|{_DENIED_VERB}|{_any('excluded')})\b",
+    re.IGNORECASE | re.VERBOSE,
+)
+_PERMISSION: Final = _words(_any("permitted"))
+_DENIAL: Final = _words(rf"{_NOT}|{_DENIED_VERB}|{_FORBIDDEN}|{_any('excluded', 'none')}")
+_LIMIT: Final = _words(_any("limit"))
+_WITHOUT: Final = _words(_any("without"))
+_MODE: Final = _words(
+    rf"{_NOT}|{_DENIED_VERB}|{_FORBIDDEN}|{_any('may', 'permitted', 'excluded', 'emphasis')}"
+)
+
+
+def asks_what_is_not(query: str) -> bool:
+    """Tell whether a question asks what must not be done or is not so, or where, or of whom."""
+    return _PROHIBITION.search(query) is not None or _EXCLUSION.search(query) is not None
+
+
+def denying_words(query: str) -> str:
+    """Return the words by which a question asks what is not so; a sentence may say that in other ones."""
+    return " ".join(_MODE.findall(query)) if asks_what_is_not(query) else ""
+
+
+def denies(text: str) -> bool:
+    """Tell whether a sentence says that something is not so, or must not be."""
+    return _DENIAL.search(text) is not None or (
+        _WITHOUT.search(text) is not None and _PERMISSION.search(text) is None
+    )
+
+
+def sets_limits(text: str) -> bool:
+    """Tell whether a sentence says that something is not so, or only so."""
+    return denies(text) or _LIMIT.search(text) is not None
+
+
+def only_permits(text: str) -> bool:
+    """Tell whether a sentence says what may be done, and nothing of what may not: "without charge" is no
+    limit."""
+    return _PERMISSION.search(text) is not None and not sets_limits(text)
