@@ -3,6 +3,8 @@
 import re
 from typing import Final
 
+from groundline_generator.domain.signs import COUNTED
+
 _QUANTITY: Final = re.compile(
     r"\bhow (?:many|much|long|old|far|often|large|big|high|tall|deep|fast)\b|\bwhat (?:percent|number|share)"
     r"|\bwie ?(?:viele?|lange?|alt|weit|oft|groß|hoch|tief|schnell|häufig)\b"
@@ -17,8 +19,8 @@ _TIME: Final = re.compile(
 _PERSON: Final = re.compile(r"\bwho(?:m|se)?\b|\bwe[rnm]\b|\bwessen\b", re.IGNORECASE)
 
 NUMBER: Final = re.compile(
-    r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|dozen|hundred|thousand|million|billion"
-    r"|half|twice|zwei|drei|vier|fünf|sechs|sieben|acht|neun|zehn|elf|zwölf|hundert|tausend|millionen?|halb|doppelt)\b",
+    r"\d|\b(?:one|dozen|hundred|thousand|million|billion|half|twice|\w*hundert|\w*tausend|millionen?|halb|doppelt"
+    rf"|{'|'.join(COUNTED)})\b",
     re.IGNORECASE,
 )
 DATE: Final = re.compile(

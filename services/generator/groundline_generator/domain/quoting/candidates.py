@@ -8,6 +8,7 @@ from groundline_language.terms import content_terms
 
 from groundline_generator.domain.comparing import degrees
 from groundline_generator.domain.quoting.counting import counted
+from groundline_generator.domain.quoting.defining import defined
 from groundline_generator.domain.quoting.negations import asks_what_is_not, denying_words
 from groundline_generator.domain.quoting.times import Told, asked_time
 from groundline_generator.domain.reading import Sentence
@@ -42,6 +43,8 @@ class Candidate:
     relevance: float = 0.0
     own_share: float = 0.0
     is_of_kind: bool = False
+    is_spelt_out: bool = False
+    """Whether it gives the words for the letters that a question asks about."""
     is_of_other_question: bool = False
     times: Told | None = None
     """The times that it tells of, if one is asked about."""
@@ -81,7 +84,8 @@ class Question:
         self.time = asked_time(text, language, today)
         self.timeless = text.replace(self.time.shown, "") if self.time else text
         self.language = language
-        self.terms = frozenset(content_terms(text, language))
+        self.defined = defined(text, language)
+        self.terms = frozenset(content_terms(self.defined.text if self.defined else text, language))
         self.denying = frozenset(content_terms(denying_words(text), language))
         """The terms by which it asks what is not so."""
         self.asks_what_is_not = asks_what_is_not(text)

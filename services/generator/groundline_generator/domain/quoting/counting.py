@@ -1,7 +1,7 @@
 """Questions for a count, and sentences that count the same things, in English and German."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 from itertools import product, takewhile
 from typing import Final, NamedTuple
 
@@ -9,6 +9,7 @@ from groundline_language.concepts import is_part, synonyms
 from groundline_language.terms import content_terms
 
 from groundline_generator.domain.quoting.asked import NUMBER
+from groundline_generator.domain.quoting.forms import begins_like
 from groundline_generator.domain.signs import UNITS, quantities
 
 _REST: Final = (
@@ -39,9 +40,7 @@ _ENDING: Final = 3
 """Letters by which words that begin alike may differ in length and are still forms of one."""
 
 _SHORTEST_PART: Final = 3
-_TOKEN: Final = re.compile(r"\d+(?:[.,:]\d+)*|[^\W_]+(?:['’-][^\W_]+)*|[.;:!?]")
-
-
+_TOKEN: Final = re.compile(r"\d+(?:[.,:]\d+)*|[^\W_]+(?:['’-][^\W_]+)*|[.;:!?)]")
 _NONE: Final = re.compile(r"none|no|keine?[nrs]?", re.IGNORECASE)
 _YEAR: Final = re.compile(r"1\d{3}|20\d\d")
 
@@ -72,21 +71,55 @@ def counts(text: str, counted: Counted, language: str, around: Collection[str]) 
     Of a German compound the end is enough beside it if the terms `around` have the beginning: "29 Arbeitstage
     Urlaub" counts Urlaubstage, "29 Arbeitstage" alone does not.
     """
-    tokens = _TOKEN.findall(text)
-    for place, token in enumerate(tokens):
-        if not NUMBER.match(token) and not _NONE.fullmatch(token):
-            continue
-        # "1900 households" counts them, "since 1900 the households" does not.
-        before, after = (0, 1) if _YEAR.fullmatch(token) else (_BEFORE, _AFTER)
-        beside = (*tokens[max(0, place - before) : place], *tokens[place + 1 : place + 1 + after])
-        terms = content_terms(" ".join(beside), language)
+    for terms in _beside_numbers(text, language):
         for thing, term in product(counted.things, terms):
             if _is_form(thing, term) or _is_split(thing, term, around) or term in synonyms(thing, language):
                 return True
     return counted.unit is not None and any(each.unit == counted.unit for each in quantities(text))
 
 
+def counts_by_name(text: str, counted: Counted, language: str) -> bool:
+    """Tell whether all that is counted stands beside a number, in other words or apart: "30 Arbeitstage
+    Erholungsurlaub" counts Urlaubstage."""
+    return any(
+        all(_is_named(thing, terms, language) for thing in counted.things | counted.of)
+        for terms in _beside_numbers(text, language)
+    )
+
+
+def _is_named(thing: str, terms: Sequence[str], language: str) -> bool:
+    meanings = synonyms(thing, language)
+    return any(
+        is_part(thing, term.replace("-", ""))
+        or begins_like(thing, term)
+        or _is_split(thing, term, terms)
+        or term in meanings
+        for term in terms
+    )
+
+
+def _beside_numbers(text: str, language: str) -> Iterator[Sequence[str]]:
+    """Yield the terms that stand beside each number of a text, or beside a "no"."""
+    tokens = _TOKEN.findall(text)
+    for place, token in enumerate(tokens):
+        if not NUMBER.match(token) and not _NONE.fullmatch(token):
+            continue
+        before, after = _BEFORE, _AFTER
+        # "1900 households" counts them, "since 1900 the households" does not.
+        if _YEAR.fullmatch(token):
+            before, after = 0, 1
+        # "A player has no cards" counts cards.
+        elif token.casefold() == "no" or token.casefold().startswith("kein"):
+            before = 0
+        following = tokens[place + 1] if place + 1 < len(tokens) else ""
+        if following[:1].isupper() if language == "german" else content_terms(following, language):
+            before = 0
+        beside = (*tokens[max(0, place - before) : place], *tokens[place + 1 : place + 1 + after])
+        yield content_terms(" ".join(beside), language)
+
+
 def _is_form(thing: str, term: str) -> bool:
+    term = term.replace("-", "")
     return is_part(thing, term) or (
         thing[:_ALIKE] == term[:_ALIKE]
         and min(len(thing), len(term)) >= _ALIKE

@@ -20,6 +20,11 @@ from groundline_generator.domain.checking.disagreement import Asked, Statement, 
 from groundline_generator.domain.comparing import compared
 from groundline_generator.domain.quoting.candidates import Candidate, Question
 from groundline_generator.domain.quoting.choosing import choose, in_reading_order, lead_of
+from groundline_generator.domain.quoting.fitting import (
+    counts_first,
+    fade_contents,
+    put_definitions_first,
+)
 from groundline_generator.domain.quoting.lists import lead_in, led_to
 from groundline_generator.domain.quoting.negations import only_permits, sets_limits
 from groundline_generator.domain.quoting.placing import place_in_time
@@ -153,10 +158,12 @@ def extract(
         return Extraction((), relevance)
     steps = procedure(question, ranked) if max_sentences > 1 else ()
     chosen = [*steps] or choose(question, ranked, max_sentences)
-    if question.counted.things and not any(
-        each.is_of_kind and each.language == ranked[0].language for each in chosen
-    ):
-        relevance *= _NO_COUNT
+    if question.counted.things and not _any_counts(chosen, ranked[0].language):
+        if counting := counts_first(ranked):
+            ranked, relevance = counting, work.relevance(question, counting, minimum)
+            chosen = choose(question, ranked, max_sentences)
+        else:
+            relevance *= _NO_COUNT
         if relevance < minimum:
             return Extraction((), relevance)
     if answerability and is_read and chosen:
@@ -197,8 +204,12 @@ class _Work:
             _deny(found)
         if question.time:
             place_in_time(found, question.time)
+        fade_contents(found)
+        if question.defined:
+            above = (f"{passage.title}\n{passage.context}" for passage in self._passages)
+            put_definitions_first(found, question.defined, above)
         return sorted(
-            (candidate for candidate in found if candidate.sentence.segment.kind is not Kind.HEADING),
+            (each for each in found if each.is_spelt_out or each.sentence.segment.kind is not Kind.HEADING),
             key=lambda candidate: (-candidate.score, candidate.passage, candidate.position),
         )
 
@@ -301,6 +312,10 @@ class _Work:
         is_code = chosen.sentence.segment.kind is Kind.CODE
         number = self._passages[chosen.passage].number
         return Extract(number, quotation(chosen.sentence), is_code, step, is_numbered)
+
+
+def _any_counts(chosen: Sequence[Candidate], language: str | None) -> bool:
+    return any(each.is_of_kind and each.language == language for each in chosen)
 
 
 def _deny(candidates: Sequence[Candidate]) -> None:

@@ -21,7 +21,13 @@ from groundline_language.terms import content_terms
 
 from groundline_generator.domain.quoting.asked import NUMBER, asked_for, asks_for_steps
 from groundline_generator.domain.quoting.candidates import Candidate, Question
-from groundline_generator.domain.quoting.counting import Counted, counts
+from groundline_generator.domain.quoting.counting import Counted, counts, counts_by_name
+from groundline_generator.domain.quoting.forms import (
+    MIN_VARIANT_LENGTH,
+    begin_alike,
+    is_variant,
+    parts_among,
+)
 from groundline_generator.domain.quoting.negations import denies
 from groundline_generator.domain.quoting.quotation import quotation
 from groundline_generator.domain.reading import Reading
@@ -68,14 +74,6 @@ _FRAGMENT: Final = 0.5
 _FRAGMENT_WORDS: Final = 4
 """Number of words below which a sentence tells nobody what to do."""
 
-# Words that share this much of their beginning, or of which one holds the other, count as forms of one word.
-_MIN_VARIANT_LENGTH: Final = 5
-_VARIANT_PREFIX_SHARE: Final = 0.7
-_LEAST_PART: Final = 3
-"""Minimum length of a part of a compound; fewer letters are a prefix, which makes another word."""
-_PREFIXES: Final = frozenset(("ab", "an", "be", "er", "ge", "um", "zu"))
-"""German ones that leave what the word is about: *Antrag*, *beantragen*."""
-
 # Two languages end words of one origin in different ways: "production" and "Produktion".
 _MIN_COGNATE_LENGTH: Final = 4
 _COGNATE_PREFIX_SHARE: Final = 0.6
@@ -117,6 +115,7 @@ def scored(
         language = reading.language or question.language
         by_passage.append(_candidates(index, passage, reading, language, question.terms))
     found = [candidate for members in by_passage for candidate in members]
+    _accept_counted(question, found)
     _accept_variants(question.terms, found)
     _accept_cognates(question, found)
     _accept_related(question, found)
@@ -151,30 +150,38 @@ def _candidates(
 
 
 def _accept_variants(wanted: frozenset[str], candidates: Sequence[Candidate]) -> None:
-    """Match a question's term that no sentence holds with its inflections and compounds that some hold."""
+    """Match a question's terms with compounds of two of them; one that no sentence holds with both parts of
+    it, or else with its inflections and compounds that some hold."""
+    vocabulary = frozenset(chain.from_iterable(candidate.sentence.terms for candidate in candidates))
+    wanted_ends = tuple(wanted)
+    for compound in vocabulary:
+        if compound.startswith(wanted_ends) and compound.endswith(wanted_ends):
+            parts = dict.fromkeys(parts_among(compound, wanted), 1)
+            for each in candidates:
+                if parts and compound in each.sentence.terms:
+                    each.hits = parts | each.hits
     met = frozenset(term for candidate in candidates for term in candidate.hits)
-    unmet = [term for term in wanted - met if len(term) >= _MIN_VARIANT_LENGTH]
+    unmet = [term for term in wanted - met if len(term) >= MIN_VARIANT_LENGTH]
     if not unmet:
         return
-    vocabulary = frozenset(chain.from_iterable(candidate.sentence.terms for candidate in candidates))
-    long_enough = [other for other in vocabulary if len(other) >= _MIN_VARIANT_LENGTH]
+    long_enough = [other for other in vocabulary if len(other) >= MIN_VARIANT_LENGTH]
     for term in unmet:
-        start = term[:_MIN_VARIANT_LENGTH]
-        variants = frozenset(
-            other
-            for other in long_enough
-            if _is_part(term, other)
-            or _is_part(other, term)
-            or (start in other and _begin_alike(term, other, _MIN_VARIANT_LENGTH, _VARIANT_PREFIX_SHARE))
-        )
-        _accept_forms(term, variants, candidates)
+        if apart := [each for each in candidates if parts_among(term, each.sentence.terms)]:
+            for each in apart:
+                each.hits[term] = 1
+        else:
+            variants = frozenset(other for other in long_enough if is_variant(term, other))
+            _accept_forms(term, variants, candidates)
 
 
-def _is_part(term: str, other: str) -> bool:
-    """Tell whether a word has another as its beginning, or as a part that a part of its own stands before:
-    *phone* in *smartphone*, but not *dress* in *address*."""
-    before, found, _ = other.partition(term)
-    return bool(found) and (not before or len(before) >= _LEAST_PART or before in _PREFIXES)
+def _accept_counted(question: Question, found: Sequence[Candidate]) -> None:
+    """Match what a question counts with the sentences that count it in other words."""
+    wanted = question.counted.things | question.counted.of
+    for each in found if wanted else ():
+        if each.language != question.language or each.language is None or wanted <= each.hits.keys():
+            continue
+        if counts_by_name(each.sentence.text, question.counted, each.language):
+            each.hits = dict.fromkeys(wanted, 1) | each.hits
 
 
 def _accept_cognates(question: Question, found: Sequence[Candidate]) -> None:
@@ -192,7 +199,7 @@ def _accept_cognates(question: Question, found: Sequence[Candidate]) -> None:
         cognates = frozenset(
             each
             for each, other in spelt
-            if _begin_alike(own, other, _MIN_COGNATE_LENGTH, _COGNATE_PREFIX_SHARE)
+            if begin_alike(own, other, _MIN_COGNATE_LENGTH, _COGNATE_PREFIX_SHARE)
         )
         _accept_forms(term, cognates, members)
 
@@ -208,13 +215,6 @@ def _accept_forms(term: str, forms: frozenset[str], candidates: Sequence[Candida
             occurrences = sum(other in forms for other in candidate.sentence.terms)
             candidate.hits[term] = occurrences
             candidate.size += occurrences
-
-
-def _begin_alike(term: str, other: str, least: int, share: float) -> bool:
-    """Tell whether two terms share so much of their beginning, `least` letters and a share of the longer,
-    that they are forms of one word."""
-    shared = max(least, math.ceil(share * max(len(term), len(other))))
-    return term[:shared] == other[:shared]
 
 
 def is_other(language: str | None, of_text: str | None) -> bool:
@@ -367,7 +367,7 @@ def _score(
 def _as_step(member: Candidate) -> float:
     """Return the factor of a sentence where steps are asked for."""
     kind = member.sentence.segment.kind
-    if kind is Kind.STEP:
+    if kind is Kind.STEP or (kind is Kind.SENTENCE and member.sentence.text.endswith(":")):
         return _KIND_OF_ANSWER_BONUS
     is_short = len(member.sentence.text.split()) < _FRAGMENT_WORDS
     is_fragment = kind is Kind.ROW or (kind is Kind.SENTENCE and (is_short or member.refers_back))

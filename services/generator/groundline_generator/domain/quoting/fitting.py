@@ -1,0 +1,73 @@
+"""Scores of sentences by whether they are of the kind that a question asks for: counts, definitions, and no
+lines of a table of contents."""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from groundline_generator.domain.quoting.candidates import Candidate
+from groundline_generator.domain.quoting.defining import Defined, defines, spells_out
+from groundline_generator.domain.segments import Kind
+
+_CONTENTS: Final = 0.5
+"""Factor of the score of a line that only repeats a heading."""
+
+_COUNTS_SHARE: Final = 0.6
+"""Minimum score of a sentence that counts what a question counts, as a share of the best, to be put first."""
+
+_DEFINES: Final = 1.5
+"""Factor of the score of a sentence that defines what a question asks about."""
+
+_SPELT_OUT: Final = 2.0
+"""The same of one that gives the words for the letters."""
+
+_CODE_DEFINES: Final = 0.5
+"""The same of code, which uses names and does not define them."""
+
+_NOT_SPELT_OUT: Final = 0.3
+"""Factor of the relevance where the words for letters are asked for, and nothing gives them."""
+
+
+def fade_contents(candidates: Sequence[Candidate]) -> None:
+    """Let a line that only repeats a heading count for less: it is of a table of contents."""
+    headings = {_bare(each) for each in candidates if each.sentence.segment.kind is Kind.HEADING}
+    for each in candidates:
+        if each.sentence.segment.kind is not Kind.HEADING and _bare(each) in headings:
+            each.score *= _CONTENTS
+
+
+def _bare(candidate: Candidate) -> str:
+    return candidate.sentence.text.strip(" -+*_:.").casefold()
+
+
+def counts_first(ranked: Sequence[Candidate]) -> Sequence[Candidate]:
+    """Return the best sentence that counts the things that a question counts, if it is not far behind, before
+    the others that are no better; none if there is no such sentence."""
+    minimum = _COUNTS_SHARE * ranked[0].score
+    counting = (each for each in ranked if each.is_of_kind and each.language == ranked[0].language)
+    first = next(counting, None)
+    if first is None or first.score < minimum:
+        return ()
+    return [first, *(each for each in ranked if each is not first and each.score <= first.score)]
+
+
+def put_definitions_first(candidates: Sequence[Candidate], asked: Defined, above: Iterable[str]) -> None:
+    """Let sentences that define count for more than those that only mention, and code for less.
+
+    Where the words for letters are asked for, and neither a sentence nor what stands `above` the passages
+    gives them, all count for less.
+    """
+    for each in candidates:
+        text, kind = each.sentence.text, each.sentence.segment.kind
+        if asked.acronym and spells_out(text, asked.acronym):
+            each.is_spelt_out = each.is_of_kind = True
+            each.score *= _SPELT_OUT
+        elif kind is Kind.CODE:
+            each.score *= _CODE_DEFINES
+        elif kind is not Kind.HEADING and defines(text, asked, each.language):
+            each.is_of_kind = True
+            each.score *= _DEFINES
+    if not asked.acronym or not asked.only_words or any(each.is_spelt_out for each in candidates):
+        return
+    if not any(spells_out(each, asked.acronym) for each in above):
+        for each in candidates:
+            each.relevance *= _NOT_SPELT_OUT

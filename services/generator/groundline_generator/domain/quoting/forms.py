@@ -1,0 +1,62 @@
+"""Forms of a word: inflections, compounds that hold it, and compounds of which the parts stand apart."""
+
+import math
+from collections.abc import Collection
+from typing import Final
+
+MIN_VARIANT_LENGTH: Final = 5
+"""Minimum letters of words of which one may be a form of the other."""
+
+_VARIANT_PREFIX_SHARE: Final = 0.7
+_LEAST_PART: Final = 3
+"""Minimum length of a part of a compound; fewer letters are a prefix, which makes another word."""
+
+_PREFIXES: Final = frozenset(("ab", "an", "be", "er", "ge", "um", "zu"))
+"""German ones that leave what the word is about: *Antrag*, *beantragen*."""
+
+_LINKS: Final = frozenset(("", "e", "en", "er", "es", "n", "s"))
+"""Letters that may stand between the parts of a compound, as in *Stundenlohn*."""
+
+
+def is_variant(term: str, other: str) -> bool:
+    """Tell whether words begin alike, or one of them holds the other."""
+    return (
+        _is_part(term, other)
+        or _is_part(other, term)
+        or (term[:MIN_VARIANT_LENGTH] in other and begins_like(term, other))
+    )
+
+
+def begins_like(term: str, other: str) -> bool:
+    """Tell whether two words of one language share so much of their beginning that they are forms of one."""
+    return begin_alike(term, other, MIN_VARIANT_LENGTH, _VARIANT_PREFIX_SHARE)
+
+
+def _is_part(term: str, other: str) -> bool:
+    """Tell whether a word has another as its beginning, or as a part that a part of its own stands before:
+    *phone* in *smartphone*, but not *dress* in *address*."""
+    before, found, _ = other.partition(term)
+    return bool(found) and (not before or len(before) >= _LEAST_PART or before in _PREFIXES)
+
+
+def begin_alike(term: str, other: str, least: int, share: float) -> bool:
+    """Tell whether two terms share so much of their beginning, `least` letters and a share of the longer,
+    that they are forms of one word."""
+    shared = max(least, math.ceil(share * max(len(term), len(other))))
+    return term[:shared] == other[:shared]
+
+
+def parts_among(compound: str, words: Collection[str]) -> frozenset[str]:
+    """Return the words that a compound begins and ends with, such as *stund* and *lohn* of *stundenlohn*;
+    empty unless both are there."""
+    firsts = [each for each in words if len(each) >= _LEAST_PART and compound.startswith(each)]
+    if not firsts:
+        return frozenset()
+    lasts = [each for each in words if len(each) >= _LEAST_PART and compound.endswith(each)]
+    return frozenset(
+        part
+        for first in firsts
+        for last in lasts
+        if len(first) + len(last) <= len(compound) and compound[len(first) : -len(last)] in _LINKS
+        for part in (first, last)
+    )
