@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -23,14 +24,15 @@ class SoakFigures:
 
     minutes: float
     requests: int
-    failed: int
+    failures: Mapping[str, int]
+    """Number of requests that failed, by kind, outcome and reason."""
     before: Mapping[str, Held]
     after: Mapping[str, Held]
 
     def goals(self) -> list[Goal]:
         """Return limits of growth that a steady load does not explain. PostgreSQL's buffers fill for as long
         as there are new documents, so its memory is shown and not judged."""
-        found = [Goal("requests that failed", self.failed, 0)]
+        found = [Goal("requests that failed", sum(self.failures.values()), 0)]
         for name, after in self.after.items():
             before = self.before[name]
             if name != "postgres":
@@ -57,5 +59,9 @@ async def measure_soak(suite: Suite, load: Load, minutes: float, report: Report)
             await asyncio.sleep(min(left, _REPORT_SECONDS))
     # No request is under way, so resources that are still held are leaks.
     await asyncio.sleep(2)
-    failed = sum(one.outcome not in (Outcome.OK, Outcome.DEGRADED) for one in load.asked)
-    return SoakFigures(minutes, len(load.asked), failed, before, all_held(suite.pids))
+    failures = Counter(
+        f"{one.kind} {one.outcome} {one.reason}".strip()
+        for one in load.asked
+        if one.outcome not in (Outcome.OK, Outcome.DEGRADED)
+    )
+    return SoakFigures(minutes, len(load.asked), failures, before, all_held(suite.pids))

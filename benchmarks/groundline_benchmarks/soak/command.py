@@ -44,7 +44,7 @@ def soak(minutes: float, database_url: str | None, as_json: bool) -> None:
             {
                 "minutes": figures.minutes,
                 "requests": figures.requests,
-                "failed": figures.failed,
+                "failed": dict(figures.failures),
                 "processes": {
                     name: {"before": asdict(figures.before[name]), "after": asdict(after)}
                     for name, after in figures.after.items()
@@ -81,6 +81,8 @@ def soak(minutes: float, database_url: str | None, as_json: bool) -> None:
                 for name, after in figures.after.items()
             ],
         )
+        for failure, count in figures.failures.items():
+            click.echo(f"{count} x {failure}")
         print_goals(figures.goals())
     if not all(goal.is_met for goal in figures.goals()):
         raise SystemExit(_MISSED_EXIT_CODE)

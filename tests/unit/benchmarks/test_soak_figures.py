@@ -1,5 +1,7 @@
 """Goals of `groundline bench soak`, on invented figures."""
 
+from collections.abc import Mapping
+
 import pytest
 from groundline_benchmarks.measuring.processes import Held
 from groundline_benchmarks.soak.benchmark import SoakFigures
@@ -7,8 +9,8 @@ from groundline_benchmarks.soak.benchmark import SoakFigures
 WARM = Held(processes=20, memory_mib=100, descriptors=1_000, connections=20, threads=20)
 
 
-def missed(name: str, after: Held, failed: int = 0) -> set[str]:
-    found = SoakFigures(10, 15_000, failed, {name: WARM}, {name: after})
+def missed(name: str, after: Held, failures: Mapping[str, int] | None = None) -> set[str]:
+    found = SoakFigures(10, 15_000, failures or {}, {name: WARM}, {name: after})
     return {goal.name for goal in found.goals() if not goal.is_met}
 
 
@@ -32,4 +34,4 @@ def test_backends_that_meet_more_tables_are_no_leak() -> None:
 
 
 def test_a_request_that_fails_is_one_too_many() -> None:
-    assert missed("retriever", WARM, failed=1) == {"requests that failed"}
+    assert missed("retriever", WARM, failures={"chat failed OVERLOADED": 1}) == {"requests that failed"}
