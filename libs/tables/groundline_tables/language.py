@@ -15,7 +15,25 @@ from groundline_tables.values import DecimalMark
 
 LANGUAGES: Final = ("english", "german")
 
-type MarkKind = Literal["function", "superlative", "compare", "between", "group", "property", "and", "or"]
+MOMENT: Final = "moment"
+"""Property of columns that say when: days, or years as numbers."""
+
+type MarkKind = Literal[
+    "function",
+    "superlative",
+    "compare",
+    "between",
+    "group",
+    "property",
+    "and",
+    "or",
+    "than",
+    "listed",
+    "distinct",
+    "only",
+    "not",
+    "refused",
+]
 
 _OPERATORS: Final[Mapping[str, table_pb2.TableOperator.ValueType]] = {
     "less": table_pb2.TABLE_OPERATOR_LESS,
@@ -40,6 +58,12 @@ class Mark:
     is_descending: bool = False
     is_of_two: bool = False
     """Whether it says which of two rows is meant, as "heavier" does."""
+    is_of_time: bool = False
+    """Whether it compares days and years alone, as "before" does."""
+    is_of_count: bool = False
+    """Whether it may be about how many rows there are, as "most" and "how often" are."""
+    is_ordinal: bool = False
+    """Whether it may also be about the order of the rows, as "first" is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +73,8 @@ class Language:
     name: str
     decimal: DecimalMark
     fillers: frozenset[str]
+    prepositions: frozenset[str]
+    """Words that are not taken for the name of a column, even where one is called so."""
     refused: frozenset[str]
     compounds: Mapping[str, Mark]
     """Meanings of words that begin a compound, such as "gesamt" of "Gesamtpreis"."""
@@ -58,8 +84,19 @@ class Language:
     """Properties by the stems of their words."""
     nouns: Mapping[str, tuple[str, ...]]
     """Nouns of each property."""
+    columns: Mapping[str, tuple[str, ...]]
+    """Names of columns of each property that say more than the property itself: a rider is a person."""
+    verbs: frozenset[str]
+    """Words that ask for nothing unless a column is called so."""
+    attached: frozenset[str]
+    """Words that add nothing to the name of a column before them."""
     says: Mapping[str, str]
     """Words of answers."""
+
+    @property
+    def empty(self) -> frozenset[str]:
+        """Words that ask for nothing where no column is called so."""
+        return self.fillers | self.verbs
 
 
 @cache
@@ -70,10 +107,15 @@ def language_of(name: str) -> Language:
     marks = [(phrase.casefold(), mark) for phrase, mark in _marks(data)]
     for phrase, mark in marks:
         phrases[phrase] = (*phrases.get(phrase, ()), mark)
+    stemmed: dict[str, tuple[Mark, ...]] = {}
+    for phrase, mark in marks:
+        if mark.kind == "property":
+            stemmed[stem(phrase, name)] = (*stemmed.get(stem(phrase, name), ()), mark)
     return Language(
         name,
         "." if name == "english" else ",",
         frozenset(map(str.casefold, data["fillers"])),
+        frozenset(data["prepositions"]),
         frozenset(map(str.casefold, data["refused"])),
         {
             word: Mark("function", function=_function(name))
@@ -81,8 +123,11 @@ def language_of(name: str) -> Language:
             for word in words
         },
         phrases,
-        {stem(phrase, name): (mark,) for phrase, mark in marks if mark.kind == "property"},
+        stemmed,
         {name: tuple(map(str.casefold, words["nouns"])) for name, words in data["concepts"].items()},
+        {name: tuple(words.get("columns", ())) for name, words in data["concepts"].items()},
+        frozenset(data["verbs"]),
+        frozenset(data["attached"]),
         data["says"],
     )
 
@@ -113,16 +158,29 @@ def _marks(data: Mapping[str, Any]) -> Iterable[tuple[str, Mark]]:
     yield from ((phrase, Mark("between")) for phrase in comparators.pop("between"))
     yield from ((phrase, Mark("and")) for phrase in data["and"])
     yield from ((phrase, Mark("or")) for phrase in data["or"])
+    kinds: tuple[MarkKind, ...] = ("than", "listed", "distinct", "only", "not")
+    yield from ((phrase, Mark(kind)) for kind in kinds for phrase in data[kind])
+    yield from ((phrase, Mark("refused")) for phrase in data["refused"] if " " in phrase)
     yield from ((phrase, Mark("group")) for phrase in data["grouping"]["by"])
+    times = Mark("function", function=table_pb2.TABLE_FUNCTION_COUNT, is_of_count=True)
+    yield from ((phrase, times) for phrase in data["times"])
     for name, phrases in functions.items():
         yield from ((phrase, Mark("function", function=_function(name))) for phrase in phrases)
     for name, phrases in comparators.items():
-        yield from ((phrase, Mark("compare", operator=_OPERATORS[name])) for phrase in phrases)
+        operator = {"before": "less", "after": "greater"}.get(name, name)
+        mark = Mark("compare", operator=_OPERATORS[operator], is_of_time=operator != name)
+        yield from ((phrase, mark) for phrase in phrases)
     for name, phrases in data["comparatives"].items():
         mark = Mark("superlative", is_descending=name == "more", is_of_two=True)
         yield from ((phrase, mark) for phrase in phrases)
     for name, phrases in superlatives.items():
-        yield from ((phrase, Mark("superlative", is_descending=name == "high")) for phrase in phrases)
+        mark = Mark(
+            "superlative", is_descending=name in {"high", "many"}, is_of_count=name in {"many", "few"}
+        )
+        yield from ((phrase, mark) for phrase in phrases)
+    for name, phrases in data["ordinals"].items():
+        mark = Mark("superlative", MOMENT, is_descending=name == "last", is_ordinal=True)
+        yield from ((phrase, mark) for phrase in phrases)
     for name, words in data["concepts"].items():
         yield from (
             (phrase, Mark("property", name)) for phrase in chain(words["nouns"], words.get("words", ()))

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
@@ -11,7 +12,16 @@ from groundline.v1 import table_pb2
 
 from groundline_tables.columns import label_of
 from groundline_tables.data import words_in
-from groundline_tables.language import LANGUAGES, Language, Mark, language_of, stem, words_of, words_of_name
+from groundline_tables.language import (
+    LANGUAGES,
+    MOMENT,
+    Language,
+    Mark,
+    language_of,
+    stem,
+    words_of,
+    words_of_name,
+)
 from groundline_tables.units import convert, is_currency, is_unit, same_unit, spelled
 from groundline_tables.values import EDGES, date_of, folded_text, number_of, read_number
 
@@ -29,11 +39,14 @@ _ENDINGS: Final[Mapping[str, Sequence[str]]] = {
     "english": ("s", "es", "'s", "’s"),
     "german": ("s", "es", "e", "en", "n", "er"),
 }
-_OF: Final = frozenset({"of", "von", "der", "des"})
+_MEASURES: Final = frozenset("$€£%")
+_OF: Final = frozenset({"of", "per", "von", "der", "des", "pro", "je"})
 _TOKEN: Final = re.compile(r"\S+")
 _VALUES: Final = words_in("values")
 _PROPERTY_UNITS: Final[Mapping[str, str]] = _VALUES["properties"]
 _NAMING: Final = frozenset(_VALUES["naming"])
+_NUMBERING: Final = frozenset(_VALUES["numbering"])
+_CALENDAR: Final = frozenset(_VALUES["calendar"])
 _MULTIPLES: Final[Mapping[str, int]] = _VALUES["multiples"]
 
 
@@ -70,6 +83,12 @@ class Meaning:
     date: str = ""
     marks: tuple[Mark, ...] = ()
     is_title: bool = False
+    is_kind: bool = False
+    """Whether the words say what the columns are of, not what they are called: "who" of "Driver"."""
+    is_inflected: bool = False
+    """Whether the columns are called otherwise than the word, as "Locomotive" is by "locomotives"."""
+    is_modifier: bool = False
+    """Whether the word is part of the columns' names, not what they name: "hospital" of "Hospital beds"."""
 
     def mark(self, *kinds: str) -> Mark | None:
         """Return what the words ask, if it is of one of these kinds."""
@@ -78,11 +97,27 @@ class Meaning:
 
 def naming_column(table: table_pb2.Table) -> int | None:
     """Return the column that names the rows: the first of texts with a head such as "Name", else the first of
-    texts; None without any."""
+    texts that neither ranks nor numbers the rows, else the first of texts; None without any."""
     texts = [column for column in table.columns if column.type == table_pb2.COLUMN_TYPE_TEXT]
-    heads = ((column.index, words_of_name(column.name)[-1:]) for column in texts)
-    called = next((index for index, last in heads if _NAMING.intersection(last)), None)
-    return called if called is not None else next((column.index for column in texts), None)
+    heads = [(column.index, words_of_name(column.name)) for column in texts]
+    called = [index for index, words in heads if _NAMING.intersection(words[-1:])]
+    telling = [
+        column.index
+        for column in texts
+        if column.name and not is_numbering(column) and not _MEASURES.intersection(column.name)
+    ]
+    return next(iter([*called, *telling, *(column.index for column in texts)]), None)
+
+
+def is_calendar(column: table_pb2.TableColumn) -> bool:
+    """Tell whether the numbers of a column are years or the like, which are counted and not added."""
+    return bool(_CALENDAR.intersection(words_of_name(column.name)[-1:]))
+
+
+def is_numbering(column: table_pb2.TableColumn) -> bool:
+    """Tell whether a column numbers or ranks the rows: the highest rank is the lowest number."""
+    words = words_of_name(column.name)
+    return "#" in column.name or bool(_NUMBERING.intersection(words[-1:]))
 
 
 def split(question: str) -> Words:
@@ -123,12 +158,13 @@ def meanings(words: Words, known: Known, language: Language) -> tuple[list[Meani
                 at += size
                 break
         else:
-            if " ".join(words.folded[at : at + 2]) in language.fillers and not _means(at + 1):
+            if " ".join(words.folded[at : at + 2]) in language.empty and not _means(at + 1):
                 at += 2
                 continue
             parts = _of_compound(words.written[at], columns, language)
             found += parts
-            if not parts and words.folded[at] not in language.fillers:
+            is_attached = bool(found) and bool(found[-1].columns) and words.folded[at] in language.attached
+            if not parts and not is_attached and words.folded[at] not in language.empty:
                 unknown.append(words.written[at])
             at += 1
     return found, unknown
@@ -185,6 +221,21 @@ class _Columns:
             return whole
         return tuple(sorted(frozenset.intersection(*map(self._having, wanted))))
 
+    def has_words(self, text: str, columns: Sequence[int]) -> bool:
+        """Tell whether words are in a name of the columns in this very form."""
+        return any(set(words_of(text)).issubset(self._labels[column]) for column in columns)
+
+    def is_modifier(self, word: str, columns: Sequence[int]) -> bool:
+        """Tell whether a word of the columns' names is nowhere the last before "of" or a bracket."""
+        wanted = stem(word, self._language)
+
+        def head(column: int) -> str:
+            words = words_of_name(self._table.columns[column].name.partition("(")[0])
+            before = next((words[:at] for at, word in enumerate(words) if at and word in _OF), words)
+            return stem(before[-1], self._language) if before else ""
+
+        return not any(_is_part(wanted, [head(column)]) for column in columns)
+
     def whole(self, text: str) -> tuple[int, ...]:
         """Return the columns of exactly this name."""
         return self._wholes.get(self._stems_of(text), ())
@@ -204,16 +255,13 @@ class _Columns:
         return self._properties[name]
 
     def _of_property(self, name: str) -> tuple[int, ...]:
-        nouns = {noun for language in LANGUAGES for noun in language_of(language).nouns.get(name, ())}
-        whole = tuple(
-            index for index, label in enumerate(self._labels) if len(label) == 1 and label[0] in nouns
-        )
-        # The last word says what it is: a "unit price", but no "head of state".
-        found = whole or tuple(
-            index
-            for index, label in enumerate(self._labels)
-            if label and not _OF.intersection(label) and any(_is_part(noun, label[-1:]) for noun in nouns)
-        )
+        languages = list(map(language_of, LANGUAGES))
+        found = self._called({noun for each in languages for noun in each.nouns.get(name, ())})
+        found = found or self._called({noun for each in languages for noun in each.columns.get(name, ())})
+        if name == MOMENT:
+            kinds = {index: self._table.columns[index].type for index in found}
+            numbers = tuple(index for index in found if kinds[index] == table_pb2.COLUMN_TYPE_NUMBER)
+            return self._dates or numbers
         unit = _PROPERTY_UNITS.get(name, "")
         return found or tuple(
             column.index
@@ -221,10 +269,32 @@ class _Columns:
             if unit and column.unit and _is_of_unit(column.unit, unit)
         )
 
+    @property
+    def _dates(self) -> tuple[int, ...]:
+        return tuple(
+            column.index for column in self._table.columns if column.type == table_pb2.COLUMN_TYPE_DATE
+        )
+
+    def _called(self, nouns: AbstractSet[str]) -> tuple[int, ...]:
+        """Return the columns that are called by one of these nouns; else those whose last word it is."""
+        whole = tuple(
+            index for index, label in enumerate(self._labels) if len(label) == 1 and label[0] in nouns
+        )
+        # The last word says what it is: a "unit price", but no "head of state".
+        return whole or tuple(
+            index
+            for index, label in enumerate(self._labels)
+            if label and not _OF.intersection(label) and any(_is_part(noun, label[-1:]) for noun in nouns)
+        )
+
     def of_noun(self, word: str, language: Language) -> tuple[int, ...]:
         """Return the columns of the property that a word speaks of."""
-        marks = language.stems.get(stem(word, language.name), ())
-        return self.of_property(marks[0].property) if marks else ()
+        return self.of_marks(language.stems.get(stem(word, language.name), ()))
+
+    def of_marks(self, marks: Sequence[Mark]) -> tuple[int, ...]:
+        """Return the columns of the first of some properties that has any."""
+        found = (self.of_property(mark.property) for mark in marks)
+        return next((columns for columns in found if columns), ())
 
     def has_unit(self, text: str) -> bool:
         return is_unit(text) and any(
@@ -245,8 +315,10 @@ def _meaning(
     text = " ".join(words.written[at : at + size])
     folded = " ".join(words.folded[at : at + size])
     marks = language.phrases.get(folded, ())
-    if len(folded) >= _SHORTEST_NAME and (whole := columns.whole(folded)):
-        return Meaning(text, columns=whole, cells=_cells(known, folded)[1])
+    is_named = len(folded) >= _SHORTEST_NAME and folded not in language.prepositions
+    if is_named and (whole := columns.whole(folded)):
+        is_inflected = not columns.has_words(folded, whole)
+        return Meaning(text, columns=whole, cells=_cells(known, folded)[1], is_inflected=is_inflected)
     if any(mark.kind != "property" for mark in marks):
         of_property = columns.of_property(marks[0].property) if marks[0].property else ()
         return (
@@ -254,7 +326,14 @@ def _meaning(
         )
     is_filler = size == 1 and folded in language.fillers
     if not is_filler and (named := columns.named(folded)):
-        return Meaning(text, columns=named, cells=_cells(known, folded)[1])
+        is_modifier = size == 1 and columns.is_modifier(folded, named)
+        return Meaning(
+            text,
+            columns=named,
+            cells=_cells(known, folded)[1],
+            is_inflected=not columns.has_words(folded, named),
+            is_modifier=is_modifier,
+        )
     value, cells = _cells(known, folded)
     if cells and not is_filler:
         measured = _number(words, at, size, language) if size == 1 else None
@@ -267,9 +346,9 @@ def _meaning(
         )
     if size == 1 and not is_filler and folded not in language.refused and columns.is_title(folded):
         return Meaning(text, is_title=True)
-    of_property = columns.of_property(marks[0].property) if marks else columns.of_noun(folded, language)
+    of_property = columns.of_marks(marks) if marks else columns.of_noun(folded, language)
     if of_property:
-        return Meaning(text, columns=of_property)
+        return Meaning(text, columns=of_property, is_kind=True)
     if size <= 3 and (measured := _number(words, at, size, language)):
         return measured
     if size <= 2 and not is_filler and len(text) > 1 and columns.has_unit(text):

@@ -36,6 +36,9 @@ MAX_SHOWN_TABLES: Final = 20
 MAX_LISTED_TABLES: Final = 200
 MAX_SHOWN_COLUMNS: Final = 100
 
+MAX_ORDERED_ROWS: Final = 1000
+"""Rows among which the first or the last is asked for; of more it is not."""
+
 MAX_CHUNKS: Final = 8
 """Maximum chunks that come with an answer, as the contract says."""
 
@@ -149,7 +152,7 @@ class TableService:
         if planned.plan is not None:
             table = tables[planned.place]
             await self._answer(caller, table, planned.plan, response, planned.language)
-            if not _means_two_things(response):
+            if not _means_two_things(response, planned) and await self._is_in_order(table, planned):
                 return response
             tables, planned = [table], Planned(refusal=table_pb2.TABLE_REFUSAL_AMBIGUOUS, likeliest=[0])
             response = pb.QueryTablesResponse(trace_id=response.trace_id, model=RULES)
@@ -164,6 +167,21 @@ class TableService:
         response.unknown_words.extend(planned.unknown_words)
         response.tables.extend(_shown(each.table) for each in likeliest[:MAX_SHOWN_TABLES])
         return response
+
+    async def _is_in_order(self, stored: StoredTable, planned: Planned) -> bool:
+        """Tell whether the first or last row by its day is also that by the order of the table: "the last
+        game" may mean either."""
+        if planned.plan is None or not planned.ordinal:
+            return True
+        plan = table_pb2.TablePlan()
+        plan.CopyFrom(planned.plan)
+        plan.limit = MAX_ORDERED_ROWS
+        by_day, total = await self._store.ask(stored, check(plan, stored.table))
+        if total > MAX_ORDERED_ROWS:
+            return False
+        places = [row.row_numbers[0] for row in by_day]
+        ends = sorted(place for place in places if place is not None)
+        return bool(ends) and places[0] == ends[0 if planned.ordinal == "first" else -1]
 
     async def _list(
         self, caller: Caller, request: pb.QueryTablesRequest, response: pb.QueryTablesResponse
@@ -284,15 +302,21 @@ class TableService:
         response.chunks.extend(found[each] for each in unique if each in found)
 
 
-def _means_two_things(response: pb.QueryTablesResponse) -> bool:
+def _means_two_things(response: pb.QueryTablesResponse, planned: Planned) -> bool:
     """Tell whether several rows have the same name: then "how many" of something has two answers, and a
-    difference is of more than two rows. One of fewer is none."""
+    difference is of more than two rows. One of fewer is none. Nor is one of several rows the first or the
+    only one, or one of several groups of a row each the largest."""
     plan = response.plan
+    if planned.ordinal or planned.is_only:
+        return len(response.rows) != 1
+    if planned.is_of_groups:
+        return all(row.row_count <= 1 for row in response.rows)
     if plan.function == table_pb2.TABLE_FUNCTION_DIFFERENCE:
         return any(row.row_count != 2 or row.missing_count for row in response.rows)
     return (
         plan.function == table_pb2.TABLE_FUNCTION_COUNT
         and plan.HasField("function_column")
+        and not planned.is_distinct
         and any(row.cells[-1].number != row.row_count for row in response.rows)
     )
 

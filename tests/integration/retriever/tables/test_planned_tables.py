@@ -3,7 +3,7 @@ local server that speaks the provider's wire format."""
 
 import json
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
@@ -65,14 +65,20 @@ class Asked:
 
 @pytest.fixture(scope="module")
 async def table(corpus: Any) -> None:
-    await corpus.collection("pumps", [TEXT])
+    rows = (INJECTED, 199, "North"), ("DN-6", 300, "South"), ("DN-8", 412, "North")
+    columns = ("Model", "text", ""), ("Price", "number", "EUR"), ("Region", "text", "")
+    await _store(corpus, "pumps", columns, rows)
+
+
+async def _store(
+    corpus: Any, collection: str, columns: Sequence[tuple[str, str, str]], rows: Sequence[tuple[Any, ...]]
+) -> None:
+    """Store a table, of whose columns the second has numbers and the third the cells that can be named."""
+    await corpus.collection(collection, [TEXT])
     document = await corpus.connection.fetchrow(
-        "SELECT document_id, content_hash FROM documents WHERE collection_id = 'pumps'"
+        "SELECT document_id, content_hash FROM documents WHERE collection_id = $1", collection
     )
-    columns = [
-        {"name": name, "type": kind, "unit": unit}
-        for name, kind, unit in (("Model", "text", ""), ("Price", "number", "EUR"), ("Region", "text", ""))
-    ]
+    described = [{"name": name, "type": kind, "unit": unit} for name, kind, unit in columns]
     table_id = await corpus.connection.fetchval(
         """
         INSERT INTO document_tables (document_id, content_hash, table_index, name, sheet, left_column, page,
@@ -80,9 +86,8 @@ async def table(corpus: Any) -> None:
         VALUES ($1, $2, 0, 'Pumps', 'Pumps', 0, 0, $3, 3, false) RETURNING table_id
         """,
         *document,
-        json.dumps(columns),
+        json.dumps(described),
     )
-    rows = (INJECTED, 199, "North"), ("DN-6", 300, "South"), ("DN-8", 412, "North")
     for place, (model, price, region) in enumerate(rows):
         await corpus.connection.execute(
             "INSERT INTO document_table_rows VALUES ($1, $2, $3, 0, $4, $5, false)",
@@ -253,3 +258,34 @@ async def test_without_a_model_rules_alone_plan(
         with pytest.raises(grpc.aio.AioRpcError) as failure:
             await stub.QueryTables(pb.QueryTablesRequest(question=QUESTION, planning=5))  # type: ignore[arg-type]
         assert [each.field for each in from_rpc_error(failure.value).violations] == ["planning"]
+
+
+async def test_rules_answer_only_where_the_rows_leave_one_meaning(
+    serve_retriever: Any, database_url: str, corpus: Any
+) -> None:
+    """The last game is the latest one or the one at the end, and there is one only game if one is found."""
+    columns = ("Opponent", "text", ""), ("Year", "number", ""), ("Result", "text", "")
+    games = ("Leeds", 2001, "Won"), ("Dover", 2002, "Lost"), ("York", 2003, "Won")
+    await _store(corpus, "games", columns, games)
+    await _store(corpus, "reversed", columns, games[::-1])
+    async with (
+        serve_retriever(database_url, corpus.embedder) as retriever,
+        grpc.aio.insecure_channel(retriever) as to_retriever,
+    ):
+        stub: Any = retriever_service_pb2_grpc.RetrieverServiceStub(to_retriever)
+
+        async def ask(question: str, collection: str = "games") -> str | int:
+            request = pb.QueryTablesRequest(question=question, collection_ids=[collection])
+            answer: pb.QueryTablesResponse = await stub.QueryTables(request)
+            return answer.rows[0].cells[0].text if answer.rows else answer.refusal
+
+        assert await ask("Who was the last opponent?") == "York"
+        assert await ask("Wer war der letzte Gegner?") == "York"
+        assert await ask("Who was the last opponent?", "reversed") == table_pb2.TABLE_REFUSAL_AMBIGUOUS
+        assert await ask("Who was the latest opponent?", "reversed") == "York"
+        assert await ask("What is the only opponent with the result lost?") == "Dover"
+        assert (
+            await ask("What is the only opponent with the result won?") == table_pb2.TABLE_REFUSAL_AMBIGUOUS
+        )
+        assert await ask("Which result has the most opponents?") == "Won"
+        assert await ask("Which year has the most opponents?") == table_pb2.TABLE_REFUSAL_AMBIGUOUS
