@@ -1,4 +1,4 @@
-"""What a question asks for, and the sentences that may answer it."""
+"""Questions, with what they ask for, and the sentences that may answer them."""
 
 from dataclasses import dataclass
 from datetime import date

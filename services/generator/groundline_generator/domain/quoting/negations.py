@@ -64,6 +64,8 @@ def sets_limits(text: str) -> bool:
 
 
 def only_permits(text: str) -> bool:
-    """Tell whether a sentence says what may be done, and nothing of what may not: "without charge" is no
-    limit."""
+    """Tell whether a sentence says what may be done, and nothing of what may not.
+
+    "Without charge" beside a permission forbids nothing.
+    """
     return _PERMISSION.search(text) is not None and not sets_limits(text)
