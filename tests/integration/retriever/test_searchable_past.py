@@ -19,6 +19,8 @@ from groundline_indexing.revisions.past import PastChunks
 from groundline_indexing.texts import PreparedChunk, Section
 from groundline_ingestor.domain.work import NewVersion
 from groundline_lexical import detect_lexical_index
+from groundline_retriever.domain import Selection
+from groundline_retriever.passages import Wanted
 from groundline_runtime.context import Caller
 from groundline_runtime.errors import InvalidArgumentError, NotFoundError
 from groundline_signatures import signature
@@ -258,6 +260,21 @@ async def test_the_past_spans_several_partitions(world: World) -> None:
         finally:
             await connection.execute(f"ALTER TABLE gone RENAME TO {table}")
             await connection.execute("INSERT INTO past_partitions VALUES ($1, $2)", *row.values())
+
+
+async def test_what_is_replaced_while_it_is_searched_is_read_from_where_it_went(world: World) -> None:
+    staff = await world.collection("staff")
+    await world.store(staff, LEAVE_27)
+    await world.store(staff, LEAVE_30)
+    moment = await world.now()
+    found = await world.chunks.collections(["staff"], (), options_pb2.INDEX_CHOICE_CURRENT)
+    searched = await world.chunks.collections_as_of(found, moment, are_named=True)
+    assert not any(each.is_past for each in searched)
+    hits = await world.chunks.keyword(searched, "leave", limit=5, selection=Selection((), as_of=moment))
+    wanted = Wanted("staff", [hit.chunk_id for each in hits.lists for hit in each])
+    await world.store(staff, NOTICE)
+    read = await world.chunks.fetch_as_of([wanted], (), moment, searched)
+    assert [each.chunk.text for each in read] == [LEAVE_30]
 
 
 async def test_an_index_that_is_put_into_use_keeps_the_past(world: World) -> None:
