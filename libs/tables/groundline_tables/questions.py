@@ -14,7 +14,7 @@ from groundline_language import guess_language
 from groundline_tables.language import LANGUAGES, Language, language_of
 from groundline_tables.matching import MAX_WORDS, Known, Words, meanings, split
 from groundline_tables.measures import NoPlanError
-from groundline_tables.reading import Reading
+from groundline_tables.reading import QuestionReading
 
 
 class Planned(NamedTuple):
@@ -75,7 +75,7 @@ def _planned(words: Words, known: Known, language: Language) -> Planned:
     named = sum(len(each.text.split()) for each in found if each.columns or each.cells or each.is_title)
     if unknown:
         return Planned(None, named, table_pb2.TABLE_REFUSAL_NOT_UNDERSTOOD, unknown)
-    reading = Reading(known.table, language.fillers)
+    reading = QuestionReading(known.table, language.fillers)
     try:
         reading.read([each for each in found if each.cells or not each.is_title])
         return Planned(

@@ -1,4 +1,4 @@
-"""What the meanings of a question ask together: the parts of a plan."""
+"""Parts of a plan, read out of what the words of a question mean."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -34,8 +34,8 @@ _EXTREMES: Final = frozenset({table_pb2.TABLE_FUNCTION_MINIMUM, table_pb2.TABLE_
 
 
 @dataclass(slots=True)
-class Reading:
-    """Parts of a plan, as they are read out of a question."""
+class QuestionReading:
+    """A question as it is read: the parts of its plan."""
 
     table: table_pb2.Table
     fillers: frozenset[str]
