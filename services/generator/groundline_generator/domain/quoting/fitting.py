@@ -30,7 +30,7 @@ _NOT_SPELT_OUT: Final = 0.3
 def fade_contents(candidates: Sequence[Candidate]) -> None:
     """Let a line that only repeats a heading count for less: it is of a table of contents."""
     headings = {_bare(each) for each in candidates if each.sentence.segment.kind is Kind.HEADING}
-    for each in candidates:
+    for each in candidates if headings else ():
         if each.sentence.segment.kind is not Kind.HEADING and _bare(each) in headings:
             each.score *= _CONTENTS
 

@@ -49,10 +49,10 @@ def begin_alike(term: str, other: str, least: int, share: float) -> bool:
 def parts_among(compound: str, words: Collection[str]) -> frozenset[str]:
     """Return the words that a compound begins and ends with, such as *stund* and *lohn* of *stundenlohn*;
     empty unless both are there."""
-    firsts = [each for each in words if len(each) >= _LEAST_PART and compound.startswith(each)]
+    firsts = [each for each in words if compound.startswith(each) and len(each) >= _LEAST_PART]
     if not firsts:
         return frozenset()
-    lasts = [each for each in words if len(each) >= _LEAST_PART and compound.endswith(each)]
+    lasts = [each for each in words if compound.endswith(each) and len(each) >= _LEAST_PART]
     return frozenset(
         part
         for first in firsts

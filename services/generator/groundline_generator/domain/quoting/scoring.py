@@ -153,23 +153,21 @@ def _accept_variants(wanted: frozenset[str], candidates: Sequence[Candidate]) ->
     """Match a question's terms with compounds of two of them; one that no sentence holds with both parts of
     it, or else with its inflections and compounds that some hold."""
     vocabulary = frozenset(chain.from_iterable(candidate.sentence.terms for candidate in candidates))
-    wanted_ends = tuple(wanted)
-    for compound in vocabulary:
-        if compound.startswith(wanted_ends) and compound.endswith(wanted_ends):
-            parts = dict.fromkeys(parts_among(compound, wanted), 1)
-            for each in candidates:
-                if parts and compound in each.sentence.terms:
-                    each.hits = parts | each.hits
+    ends = tuple(wanted)
+    for compound in [each for each in vocabulary if each.startswith(ends) and each.endswith(ends)]:
+        parts = dict.fromkeys(parts_among(compound, wanted), 1)
+        for each in candidates if parts else ():
+            if compound in each.sentence.terms:
+                each.hits = parts | each.hits
     met = frozenset(term for candidate in candidates for term in candidate.hits)
-    unmet = [term for term in wanted - met if len(term) >= MIN_VARIANT_LENGTH]
-    if not unmet:
-        return
     long_enough = [other for other in vocabulary if len(other) >= MIN_VARIANT_LENGTH]
-    for term in unmet:
-        if apart := [each for each in candidates if parts_among(term, each.sentence.terms)]:
-            for each in apart:
-                each.hits[term] = 1
-        else:
+    for term in [each for each in wanted - met if len(each) >= MIN_VARIANT_LENGTH]:
+        # Most words are no compound of two others, which is faster to tell of all sentences at once.
+        is_apart = parts_among(term, vocabulary)
+        apart = [each for each in candidates if is_apart and parts_among(term, each.sentence.terms)]
+        for each in apart:
+            each.hits[term] = 1
+        if not apart:
             variants = frozenset(other for other in long_enough if is_variant(term, other))
             _accept_forms(term, variants, candidates)
 
