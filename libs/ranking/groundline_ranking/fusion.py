@@ -27,8 +27,11 @@ _KEYWORD: Final = reranker_service_pb2.SEARCH_ARM_KEYWORD
 _SEMANTIC: Final = reranker_service_pb2.SEARCH_ARM_SEMANTIC
 
 type ArmPlaces = Mapping[int, tuple[int, float]]
-"""Best rank of a candidate in an arm's lists and its score there, by row; what the arm did not find is left
-out."""
+"""Best rank of a candidate in an arm's lists and its score there, by row, of the lists that count most; what
+the arm did not find is left out."""
+
+type _BestPlaces = dict[int, tuple[float, int, float]]
+"""Negated weight of the list, rank, and negated score: the least is the best."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,7 @@ def fuse(candidates: Candidates, options: options_pb2.RerankOptions) -> Fused:
     is_rrf = options.fusion == options_pb2.FUSION_METHOD_RRF
     rrf_k = options.rrf_k or _RRF_K
     scores: dict[int, float] = {}
-    best: dict[int, dict[int, tuple[int, float]]] = {_KEYWORD: {}, _SEMANTIC: {}}
+    best: dict[int, _BestPlaces] = {_KEYWORD: {}, _SEMANTIC: {}}
     for lists in candidates.sets:
         for each in lists:
             if each.arm in best:
@@ -75,7 +78,7 @@ def fuse(candidates: Candidates, options: options_pb2.RerankOptions) -> Fused:
     rounded = {row: round(scores[row] * SCALE) / SCALE for row in sorted(scores)}
     order = sorted(rounded, key=rounded.__getitem__, reverse=True)  # ties stay by row, and so by chunk id
     ranks = {row: rank for rank, row in enumerate(order, 1)}
-    return Fused(ranks, rounded, best[_KEYWORD], best[_SEMANTIC])
+    return Fused(ranks, rounded, _places(best[_KEYWORD]), _places(best[_SEMANTIC]))
 
 
 def _shares_of_best(scores: Sequence[float]) -> Sequence[float]:
@@ -109,9 +112,16 @@ def _lowest_for_unseen(candidates: Candidates, lists: Sequence[ArmList]) -> Mapp
     }
 
 
-def _keep_best(best: dict[int, tuple[int, float]], each: ArmList) -> None:
-    """Keep the best rank of several lists, and the higher score if ranks are equal."""
+def _keep_best(best: _BestPlaces, each: ArmList) -> None:
+    """Keep the best rank of several lists, and the higher score if ranks are equal.
+
+    A list that counts less, such as that of a translation, says nothing about what others found as well.
+    """
     for rank, (row, score) in enumerate(zip(each.rows, each.scores, strict=True), 1):
-        known = best.get(row)
-        if known is None or rank < known[0] or (rank == known[0] and score > known[1]):
-            best[row] = rank, score
+        place = -each.weight, rank, -score
+        if (known := best.get(row)) is None or place < known:
+            best[row] = place
+
+
+def _places(best: _BestPlaces) -> ArmPlaces:
+    return {row: (rank, -score) for row, (_, rank, score) in best.items()}

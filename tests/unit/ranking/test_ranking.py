@@ -11,6 +11,7 @@ import pytest
 from groundline.v1 import options_pb2, passage_pb2, reranker_service_pb2
 from groundline_ranking import MAX_WINDOW, MIN_WINDOW, ArmHits, Candidates, Hit, Ranking, is_weak
 from groundline_ranking import rank as rank_candidates
+from groundline_ranking.fusion import fuse
 from groundline_tests.retriever.candidates import Found, hits_of, ranked
 from hypothesis import given
 from hypothesis import strategies as st
@@ -280,6 +281,20 @@ def test_keyword_scores_of_nothing_add_nothing() -> None:
 def test_first_places_of_two_collections_stand_side_by_side() -> None:
     found = [at(1, 1), at(2, 2), at(3, 1, collection="other"), at(4, 2, collection="other")]
     assert list(fused([found])) == [1, 3, 2, 4]
+
+
+def test_what_a_query_found_is_not_told_by_the_lists_of_its_translation() -> None:
+    def similar(score: float, weight: float, *chunk_ids: int) -> ArmHits:
+        file = passage_pb2.SOURCE_TYPE_FILE
+        return ArmHits(SEMANTIC, [Hit(each, score, "docs", 0, 0, file, b"") for each in chunk_ids], weight)
+
+    found = Candidates.of([[similar(0.25, 1.0, 2, 1)], [similar(0.75, 0.3, 1, 3)]])
+    places = fuse(found, Options()).semantic
+    assert {found.hits[row].chunk_id: place for row, place in places.items()} == {
+        1: (2, 0.25),
+        2: (1, 0.25),
+        3: (2, 0.75),
+    }
 
 
 # Near-duplicates
