@@ -12,9 +12,9 @@ from typing import Final, NamedTuple
 from groundline.v1 import generator_service_pb2 as pb
 from groundline_language.terms import content_terms
 
+from groundline_generator.domain.asking.asked import DATE, NUMBER, asked_for
 from groundline_generator.domain.checking.differences import denied_alone
 from groundline_generator.domain.checking.wording import WordedText
-from groundline_generator.domain.quoting.asked import DATE, NUMBER, asked_for
 from groundline_generator.domain.signs import Quantity, beginning, designations, names, quantities, words
 
 _SAME_MATTER: Final = 0.5

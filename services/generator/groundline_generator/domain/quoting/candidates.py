@@ -6,11 +6,11 @@ from typing import Final
 
 from groundline_language.terms import content_terms
 
+from groundline_generator.domain.asking.counting import counted
+from groundline_generator.domain.asking.defining import defined
+from groundline_generator.domain.asking.negations import asks_what_is_not, denying_words
+from groundline_generator.domain.asking.times import Told, asked_time
 from groundline_generator.domain.comparing import degrees
-from groundline_generator.domain.quoting.counting import counted
-from groundline_generator.domain.quoting.defining import defined
-from groundline_generator.domain.quoting.negations import asks_what_is_not, denying_words
-from groundline_generator.domain.quoting.times import Told, asked_time
 from groundline_generator.domain.reading import Sentence
 from groundline_generator.domain.references import refers_back
 from groundline_generator.domain.signs import designated, names

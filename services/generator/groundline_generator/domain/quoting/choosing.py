@@ -4,8 +4,8 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from groundline_generator.domain.asking.negations import sets_limits
 from groundline_generator.domain.quoting.candidates import Candidate, Question
-from groundline_generator.domain.quoting.negations import sets_limits
 from groundline_generator.domain.quoting.scoring import is_other
 from groundline_generator.domain.segments import Kind
 

@@ -16,6 +16,7 @@ from groundline_language import guess_language
 from groundline_language.concepts import related
 from groundline_language.terms import content_terms
 
+from groundline_generator.domain.asking.negations import only_permits, sets_limits
 from groundline_generator.domain.checking.disagreement import Asked, Statement, disagreement, document_of
 from groundline_generator.domain.comparing import compared
 from groundline_generator.domain.quoting.candidates import Candidate, Question
@@ -26,7 +27,6 @@ from groundline_generator.domain.quoting.fitting import (
     put_definitions_first,
 )
 from groundline_generator.domain.quoting.lists import lead_in, led_to
-from groundline_generator.domain.quoting.negations import only_permits, sets_limits
 from groundline_generator.domain.quoting.placing import place_in_time
 from groundline_generator.domain.quoting.procedures import procedure
 from groundline_generator.domain.quoting.quotation import quotation

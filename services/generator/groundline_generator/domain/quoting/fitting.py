@@ -4,8 +4,8 @@ lines of a table of contents."""
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from groundline_generator.domain.asking.defining import Defined, defines, spells_out
 from groundline_generator.domain.quoting.candidates import Candidate
-from groundline_generator.domain.quoting.defining import Defined, defines, spells_out
 from groundline_generator.domain.segments import Kind
 
 _CONTENTS: Final = 0.5

@@ -8,8 +8,8 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Final
 
+from groundline_generator.domain.asking.times import AskedTime, told
 from groundline_generator.domain.quoting.candidates import Candidate
-from groundline_generator.domain.quoting.times import AskedTime, told
 
 _OF_THAT_TIME: Final = 1.2
 """Factor of the score of a sentence that stands in for those of other times."""

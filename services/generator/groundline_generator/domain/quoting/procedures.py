@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from groundline_generator.domain.quoting.asked import asks_for_steps
+from groundline_generator.domain.asking.asked import asks_for_steps
 from groundline_generator.domain.quoting.candidates import Candidate, Question
 from groundline_generator.domain.segments import Kind
 

@@ -19,16 +19,16 @@ from groundline.v1 import generator_service_pb2 as pb
 from groundline_language.concepts import is_grammatical, is_part, related
 from groundline_language.terms import content_terms
 
-from groundline_generator.domain.quoting.asked import NUMBER, asked_for, asks_for_steps
-from groundline_generator.domain.quoting.candidates import Candidate, Question
-from groundline_generator.domain.quoting.counting import Counted, counts, counts_by_name
-from groundline_generator.domain.quoting.forms import (
+from groundline_generator.domain.asking.asked import NUMBER, asked_for, asks_for_steps
+from groundline_generator.domain.asking.counting import Counted, counts, counts_by_name
+from groundline_generator.domain.asking.negations import denies
+from groundline_generator.domain.forms import (
     MIN_VARIANT_LENGTH,
     begin_alike,
     is_variant,
     parts_among,
 )
-from groundline_generator.domain.quoting.negations import denies
+from groundline_generator.domain.quoting.candidates import Candidate, Question
 from groundline_generator.domain.quoting.quotation import quotation
 from groundline_generator.domain.reading import Reading
 from groundline_generator.domain.segments import Kind

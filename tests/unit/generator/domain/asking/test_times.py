@@ -4,8 +4,8 @@ from datetime import date
 from functools import partial
 
 import pytest
+from groundline_generator.domain.asking.times import told
 from groundline_generator.domain.quoting.extraction import extract
-from groundline_generator.domain.quoting.times import told
 from groundline_tests.generator.messages import numbered
 
 TODAY = date(2026, 11, 30)

@@ -3,7 +3,7 @@
 from functools import partial
 
 import pytest
-from groundline_generator.domain.quoting.defining import spells_out
+from groundline_generator.domain.asking.defining import spells_out
 from groundline_generator.domain.quoting.extraction import extract
 from groundline_tests.generator.messages import numbered
 

@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 from groundline_language.concepts import is_part, synonyms
 from groundline_language.terms import content_terms
 
-from groundline_generator.domain.quoting.asked import NUMBER
-from groundline_generator.domain.quoting.forms import begins_like
+from groundline_generator.domain.asking.asked import NUMBER
+from groundline_generator.domain.forms import begins_like
 from groundline_generator.domain.signs import UNITS, quantities
 
 _REST: Final = (
