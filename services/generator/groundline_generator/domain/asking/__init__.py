@@ -1,1 +1,1 @@
-"""What a question asks for, and which sentences say it."""
+"""Readers of what a question asks for, and of which sentences say it."""
