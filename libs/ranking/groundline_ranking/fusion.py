@@ -115,7 +115,7 @@ def _lowest_for_unseen(candidates: Candidates, lists: Sequence[ArmList]) -> Mapp
 def _keep_best(best: _BestPlaces, each: ArmList) -> None:
     """Keep the best rank of several lists, and the higher score if ranks are equal.
 
-    A list that counts less, such as that of a translation, says nothing about what others found as well.
+    A list that counts less, such as a translation's, says nothing about what others found as well.
     """
     for rank, (row, score) in enumerate(zip(each.rows, each.scores, strict=True), 1):
         place = -each.weight, rank, -score
