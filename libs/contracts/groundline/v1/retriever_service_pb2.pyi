@@ -64,7 +64,10 @@ class SearchRequest(_message.Message):
     MAX_FACET_VALUES_FIELD_NUMBER: _builtins.int
     AS_OF_FIELD_NUMBER: _builtins.int
     query: _builtins.str
-    """Query, 1 to 8000 characters after trimming white space."""
+    """Query, 1 to 8000 characters after trimming white space. In collections whose model knows many languages, an English one
+    is also searched for by its words in German, and a German one in English, if they hold texts in that language; what
+    this finds counts .3 beside the rest.
+    """
     min_position: _builtins.str
     """Position up to which changes are visible; see ChatRequest.min_position."""
     weak_similarity: _builtins.float
