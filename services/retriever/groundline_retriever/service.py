@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from hashlib import blake2b
 from itertools import chain
 from typing import Final
 
@@ -57,8 +58,6 @@ _clients = BoundedNames()
 type _Collections = Sequence[IndexedCollection]
 type _Named = tuple[Sequence[str], Sequence[str], options_pb2.IndexChoice.ValueType]
 """Principals, collections and their index, of a search."""
-type _Spoken = tuple[Sequence[str], bytes, str]
-"""Principals, what else selects chunks, and a language."""
 
 
 @dataclass(slots=True)
@@ -94,7 +93,7 @@ class SearchService:
         self._scored_candidates = scored_candidates
         self._trace_texts = trace_texts
         self._known: LRUCache[_Named, _Collections] = LRUCache(REMEMBERED_SEARCHES)
-        self._spoken: TTLCache[_Spoken, bool] = TTLCache(REMEMBERED_SEARCHES, LANGUAGES_SECONDS)
+        self._spoken: TTLCache[bytes, bool] = TTLCache(REMEMBERED_SEARCHES, LANGUAGES_SECONDS)
 
     async def search(self, caller: Caller, request: pb.SearchRequest) -> pb.SearchResponse:
         """Return the best passages for the request's queries.
@@ -426,12 +425,14 @@ def _index_of(request: pb.SearchRequest) -> options_pb2.IndexChoice.ValueType:
     return request.options.retrieval.index or options_pb2.INDEX_CHOICE_CURRENT
 
 
-def _spoken(principals: Sequence[str], request: pb.SearchRequest, translation: Translation) -> _Spoken:
+def _spoken(principals: Sequence[str], request: pb.SearchRequest, translation: Translation) -> bytes:
+    """Return a digest of what says which texts may be found, and of a language; filters may be long."""
     chosen = pb.SearchRequest(
         collection_ids=request.collection_ids, filter=request.filter, as_of=request.as_of
     )
     chosen.options.retrieval.index = _index_of(request)
-    return principals, chosen.SerializeToString(deterministic=True), translation.language
+    selected = principals, chosen.SerializeToString(deterministic=True), translation.language
+    return blake2b(repr(selected).encode(), digest_size=16).digest()
 
 
 def _versions(collections: _Collections) -> Mapping[str, int]:
