@@ -96,6 +96,14 @@ class _Group:
         """Whether the model is known to put texts of different languages side by side."""
         return self.embedder is not None and knows_many_languages(self.embedder.model)
 
+    def by_language(self, language: str) -> "list[_Group]":
+        """Return the collections in a language, to be searched by vectors alone, and the others."""
+        by_vectors = replace(self.parameters, arms=self.parameters.arms & {_SEMANTIC})
+        of_it = [each for each in self.collections if each.language == language]
+        others = [each for each in self.collections if each.language != language]
+        parts = [replace(self, parameters=by_vectors, collections=of_it), replace(self, collections=others)]
+        return [each for each in parts if each.collections]
+
     def keyword_weights(self, text: str) -> Mapping[str, float]:
         """Return the weight of the keyword search of collections in another language, by id.
 
@@ -139,13 +147,18 @@ class Groups:
 
     def translation(self, text: str) -> "Translation | None":
         """Translate a query for the collections whose model puts texts of different languages side by side;
-        None without any, or if no word is known. Reads the vocabulary at first."""
+        None without any, or if no word is known. Reads the vocabulary at first.
+
+        The words of a translation are looked for in collections in the query's language alone, where the
+        query's own words lead to texts in that: in others they would only find what shares a word.
+        """
         groups = [group for group in self.groups if group.is_multilingual]
         spoken = guess_language(text) if groups else None
         language = other_language(spoken)
         if language is None or not (words := translated(text, spoken)):
             return None
-        return Translation(words, language, Groups(groups, self.adjacent_chunks))
+        parts = [part for group in groups for part in group.by_language(language)]
+        return Translation(words, language, Groups(parts, self.adjacent_chunks))
 
     @property
     def corrected(self) -> "Sequence[_Group]":

@@ -122,3 +122,19 @@ async def test_words_count_less_beside_similarities_that_lie_close_together(
     request.options.rerank.fusion = fusion
     response = await service(Store({"guides": []}, model=model), FakeEmbedder(model)).search(NOBODY, request)
     assert ids(response)[0] == best
+
+
+@pytest.mark.parametrize(
+    ("query", "arms"),
+    [
+        ("Who signed the contract?", [KEYWORD, SEMANTIC]),
+        ("Wer hat den Vertrag unterschrieben?", [SEMANTIC]),
+    ],
+)
+async def test_words_of_a_translation_are_not_looked_for_in_a_collection_in_its_language(
+    query: str, arms: list[int]
+) -> None:
+    """The collection is an English one."""
+    store = FakeStore({"guides": []}, model=MULTILINGUAL_MODEL)
+    await service(store, FakeEmbedder(MULTILINGUAL_MODEL)).search(NOBODY, pb.SearchRequest(query=query))
+    assert sorted(arm for arm, _ in store.searched) == sorted([KEYWORD, SEMANTIC, *arms])
