@@ -27,6 +27,12 @@ _QUESTION: Final = re.compile(
 _LONGEST: Final = 5
 """Maximum number of words of what a question asks to be defined."""
 
+_LONGEST_QUESTION: Final = 120
+"""Maximum characters of such a question; the pattern takes the cube of its length where it does not fit."""
+
+_BEGINNING: Final = 160
+"""Characters of a sentence in which it says what it defines, bounded for the same reason."""
+
 _ACRONYM: Final = re.compile(r"(?=(?:.*[A-Z]){2})[A-Za-z][\w&/-]{1,9}")
 _SAYS: Final = re.compile(
     r"""^\W*(?P<subject>[^.:;!?]{1,80}?)["'”“»«’*_`)]*\s+(?:
@@ -68,7 +74,8 @@ class Defined(NamedTuple):
 
 def defined(query: str, language: str | None) -> Defined | None:
     """Return what a question asks to be defined; None if it asks for something else."""
-    found = _QUESTION.match(query)
+    words = " ".join(query.split())
+    found = _QUESTION.match(words) if len(words) <= _LONGEST_QUESTION else None
     if found is None or len(found["thing"].split()) > _LONGEST:
         return None
     thing = found["thing"].strip()
@@ -83,7 +90,7 @@ def defined(query: str, language: str | None) -> Defined | None:
 def defines(text: str, asked: Defined, language: str | None) -> bool:
     """Tell whether a sentence says what the thing is or means."""
     for pattern in (_SAYS, _ENTRY):
-        if found := pattern.match(text):
+        if found := pattern.match(text[:_BEGINNING]):
             subject = frozenset(content_terms(found["subject"], language))
             if asked.terms <= subject and len(subject - asked.terms) <= _FURTHER:
                 return True
