@@ -47,8 +47,9 @@ def asks_what_is_not(query: str) -> bool:
 
 
 def denying_words(query: str) -> str:
-    """Return the words by which a question asks what is not so; a sentence may say that in other ones."""
-    return " ".join(_MODE.findall(query)) if asks_what_is_not(query) else ""
+    """Return the words by which a question for what is not so asks that; a sentence may say it in other
+    ones."""
+    return " ".join(_MODE.findall(query))
 
 
 def denies(text: str) -> bool:

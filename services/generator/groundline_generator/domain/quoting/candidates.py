@@ -86,9 +86,10 @@ class Question:
         self.language = language
         self.defined = defined(text, language)
         self.terms = frozenset(content_terms(self.defined.text if self.defined else text, language))
-        self.denying = frozenset(content_terms(denying_words(text), language))
-        """The terms by which it asks what is not so."""
         self.asks_what_is_not = asks_what_is_not(text)
+        denying = denying_words(text) if self.asks_what_is_not else ""
+        self.denying = frozenset(content_terms(denying, language))
+        """The terms by which it asks what is not so."""
         self.asks_degree = bool(asked := degrees(text))
         self.degrees = frozenset(content_terms(" ".join(asked), language))
         self.names = frozenset(content_terms(" ".join(names(text, language)), language))
