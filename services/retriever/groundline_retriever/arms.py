@@ -149,8 +149,8 @@ class Groups:
         """Translate a query for the collections whose model puts texts of different languages side by side;
         None without any, or if no word is known. Reads the vocabulary at first.
 
-        The words of a translation are looked for in collections in the query's language alone, where the
-        query's own words lead to texts in that: in others they would only find what shares a word.
+        Collections in the translation's language are searched by its vector alone: no list of the query's own
+        words outweighs the vectors there, and the translation's words find texts that only share one of them.
         """
         groups = [group for group in self.groups if group.is_multilingual]
         spoken = guess_language(text) if groups else None

@@ -220,7 +220,7 @@ class SearchablePast:
         known = {each.chunk_id for each in found}
         partitions: dict[str, set[int]] = defaultdict(set)
         for one in searched:
-            # What was replaced since it was found is in the newest.
+            # A chunk that is replaced after it was found moves to the newest partition of the past.
             newest = self._past.get(one.collection_id, ())[-1:]
             partitions[one.collection_id] |= {one.partition_id, *newest}
         async with self._reads.connection() as connection:
