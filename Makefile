@@ -281,7 +281,7 @@ images: ## Build the images, or one of them with SERVICE=retriever
 .PHONY: postgres-image
 postgres-image: ## Build the database's image, with KEYWORD_ENGINE=vchord_bm25 its other variant
 	@test -n "$(IMAGE_BUILDER)" || { echo "postgres-image: install docker, podman or buildah, or set IMAGE_BUILDER" >&2; exit 1; }
-	image=$$(grep -rohE 'groundline/postgres:[0-9.]+-$(KEYWORD_ENGINE)-[0-9.]+' deploy/k8s/components)
+	image=$$(grep -rohE 'groundline/postgres:[0-9.]+-pgvector-[0-9.]+-$(KEYWORD_ENGINE)-[0-9.]+' deploy/k8s/components)
 	$(IMAGE_BUILDER) build --target "$(KEYWORD_ENGINE)" --tag "$(IMAGE_PREFIX)$${image#groundline/}" deploy/images/postgres
 
 # Where make dist puts wheels and source archives.

@@ -158,11 +158,11 @@ def databases() -> Iterator[tuple[str, list[str], list[str] | None, list[Node]]]
 def test_the_databases_image_is_built_loaded_and_accepted(
     image: str, preloaded: list[str], created: list[str] | None, kept: list[Node]
 ) -> None:
-    named = re.fullmatch(r"groundline/postgres:([\d.]+)-(\w+)-([\d.]+)", image)
+    named = re.fullmatch(r"groundline/postgres:([\d.]+)-pgvector-([\d.]+)-(\w+)-([\d.]+)", image)
     assert named
-    postgres, engine, version = named.groups()
+    postgres, vectors, engine, version = named.groups()
     built = dict(re.findall(r"^ARG (\w+)_VERSION=(\S+)$", POSTGRES.read_text(), re.MULTILINE))
-    assert (built["POSTGRES"], built[engine.upper()]) == (postgres, version)
+    assert (built["POSTGRES"], built["PGVECTOR"], built[engine.upper()]) == (postgres, vectors, version)
     BACKENDS[engine].of_version(version)  # raises for one that the services refuse
     # pg_textsearch does not work unless it is loaded when the server starts.
     assert preloaded == (["pg_textsearch"] if engine == "pg_textsearch" else [])
