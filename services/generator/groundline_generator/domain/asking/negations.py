@@ -24,9 +24,10 @@ _NOT: Final = _any("not")
 _FORBIDDEN: Final = _any("forbidden")
 _DENIED_VERB: Final = rf"\w+(?:{_any('denied_verb')})"
 
-_PROHIBITION: Final = _words(
-    rf"(?:{_any('may')})\b[^.?!]*\b(?:{_NOT})|(?:{_NOT})\b[^.?!]*\b(?:{_any('may')})|{_FORBIDDEN}"
-)
+_SENTENCE_END: Final = re.compile("[.?!]")
+_MAY: Final = _words(_any("may"))
+_IS_NOT: Final = _words(_NOT)
+_IS_FORBIDDEN: Final = _words(_FORBIDDEN)
 _EXCLUSION: Final = re.compile(
     rf"^\W*(?:\w+\s+)?(?:{_any('asking')})\b(?:(?!\b(?:{_any('condition')})\b)[^,;.?!])*?"
     rf"\b(?:{_NOT}|{_DENIED_VERB}|{_any('excluded')})\b",
@@ -43,7 +44,12 @@ _MODE: Final = _words(
 
 def asks_what_is_not(query: str) -> bool:
     """Tell whether a question asks what must not be done or is not so, or where, or of whom."""
-    return _PROHIBITION.search(query) is not None or _EXCLUSION.search(query) is not None
+    # One pattern for both words would take the square of the length of a question of nothing but "not".
+    return (
+        _IS_FORBIDDEN.search(query) is not None
+        or any(_MAY.search(part) and _IS_NOT.search(part) for part in _SENTENCE_END.split(query))
+        or _EXCLUSION.search(query) is not None
+    )
 
 
 def denying_words(query: str) -> str:
