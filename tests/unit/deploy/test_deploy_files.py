@@ -196,6 +196,24 @@ def test_the_release_of_an_image_stands_in_one_place() -> None:
     assert [path.parent.name for path in services] == ["images"]
 
 
+def test_what_works_in_the_background_has_less_of_a_full_machine_than_what_answers() -> None:
+    requested = {}
+    for file in (DEPLOY / "k8s/base").glob("*/*.yaml"):
+        for document in yaml.safe_load_all(file.read_text()):
+            if "spec" in document and document["kind"] == "Deployment" and "selector" in document["spec"]:
+                [container] = document["spec"]["template"]["spec"]["containers"]
+                request = container["resources"]["requests"]["cpu"]
+                assert request.endswith("m")
+                requested[document["metadata"]["name"]] = int(request.removesuffix("m"))
+    background = {"ingestor-worker", "collector"}
+    answering = requested.keys() - background
+    assert requested.keys() == {*SERVICES, "ingestor-worker"}
+    assert max(requested[one] for one in background) < min(requested[one] for one in answering)
+    shares = {name: one["cpu_shares"] for name, one in composed(COMPOSE).items() if "cpu_shares" in one}
+    assert shares.keys() == {"ingestor", "collector"}
+    assert all(one < 1024 for one in shares.values())  # Docker's default
+
+
 def test_autoscalers_count_only_metrics_that_there_are() -> None:
     [patch] = yaml.safe_load((DEPLOY / "k8s/components/stream-autoscaling/streams.yaml").read_text())
     metric = patch["value"]["pods"]["metric"]
