@@ -2,7 +2,7 @@
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from importlib.resources import files
 from typing import Final
 
@@ -24,12 +24,19 @@ _NOT: Final = _any("not")
 _FORBIDDEN: Final = _any("forbidden")
 _DENIED_VERB: Final = rf"\w+(?:{_any('denied_verb')})"
 
+_CONTRARY: Final = tuple(words["contrary"] for words in _LANGUAGES.values())
+_LEAST_CONTRARY: Final = 4
+"""Minimum letters of a word that may stand behind such a prefix, or be the beginning of another."""
+
 _SENTENCE_END: Final = re.compile("[.?!]")
 _MAY: Final = _words(_any("may"))
 _IS_NOT: Final = _words(_NOT)
 _IS_FORBIDDEN: Final = _words(_FORBIDDEN)
+_BEFORE_ASKING: Final = 4
+"""Maximum number of words before the one that asks: "Can you tell me which …"."""
+
 _EXCLUSION: Final = re.compile(
-    rf"^\W*(?:\w+\s+)?(?:{_any('asking')})\b(?:(?!\b(?:{_any('condition')})\b)[^,;.?!])*?"
+    rf"^\W*(?:\w+\s+){{0,{_BEFORE_ASKING}}}(?:{_any('asking')})\b(?:(?!\b(?:{_any('condition')})\b)[^,;.?!])*?"
     rf"\b(?:{_NOT}|{_DENIED_VERB}|{_any('excluded')})\b",
     re.IGNORECASE | re.VERBOSE,
 )
@@ -44,7 +51,7 @@ _MODE: Final = _words(
 
 def asks_what_is_not(query: str) -> bool:
     """Tell whether a question asks what must not be done or is not so, or where, or of whom."""
-    # One pattern for both words would take the square of the length of a question of nothing but "not".
+    # One search for both words would take the square of the length of a question of nothing but "not".
     return (
         _IS_FORBIDDEN.search(query) is not None
         or any(_MAY.search(part) and _IS_NOT.search(part) for part in _SENTENCE_END.split(query))
@@ -63,6 +70,17 @@ def denies(text: str) -> bool:
     return _DENIAL.search(text) is not None or (
         _WITHOUT.search(text) is not None and _PERMISSION.search(text) is None
     )
+
+
+def contraries(terms: Collection[str], wanted: Iterable[str]) -> frozenset[str]:
+    """Return the wanted terms of which the contrary is among the terms: *suitable* beside *unsuitable*."""
+    denied = [term.removeprefix(prefix) for term in terms for prefix in _CONTRARY if term.startswith(prefix)]
+    return frozenset(term for term in wanted if any(_begin_alike(term, each) for each in denied))
+
+
+def _begin_alike(first: str, second: str) -> bool:
+    shorter, longer = sorted((first, second), key=len)
+    return len(shorter) >= _LEAST_CONTRARY and longer.startswith(shorter)
 
 
 def sets_limits(text: str) -> bool:

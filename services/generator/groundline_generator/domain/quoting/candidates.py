@@ -8,7 +8,12 @@ from groundline_language.terms import content_terms
 
 from groundline_generator.domain.asking.counting import counted
 from groundline_generator.domain.asking.defining import defined
-from groundline_generator.domain.asking.negations import asks_what_is_not, denying_words
+from groundline_generator.domain.asking.negations import (
+    asks_what_is_not,
+    denying_words,
+    only_permits,
+    sets_limits,
+)
 from groundline_generator.domain.asking.times import Told, asked_time
 from groundline_generator.domain.comparing import degrees
 from groundline_generator.domain.reading import Sentence
@@ -63,6 +68,16 @@ class Candidate:
         self.hits = {**other.hits, **self.hits}
         self.score = max(self.score, other.score)
         self.relevance = max(self.relevance, other.relevance)
+
+    @property
+    def sets_limits(self) -> bool:
+        """Whether it says that something is not so, or only so."""
+        return self.denies or sets_limits(self.sentence.text)
+
+    @property
+    def only_permits(self) -> bool:
+        """Whether it says what may be done, and nothing of what may not."""
+        return not self.denies and only_permits(self.sentence.text)
 
     @property
     def refers_back(self) -> bool:

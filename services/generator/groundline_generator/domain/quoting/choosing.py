@@ -4,7 +4,6 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from groundline_generator.domain.asking.negations import sets_limits
 from groundline_generator.domain.quoting.candidates import Candidate, Question
 from groundline_generator.domain.quoting.scoring import is_other
 from groundline_generator.domain.segments import Kind
@@ -64,7 +63,7 @@ def choose(question: Question, ranked: Sequence[Candidate], max_sentences: int) 
 def _leaves_open(question: Question, candidate: Candidate) -> bool:
     """Tell whether a question asks what is not so, and a sentence says nothing of that: beside others it
     would read as if it did."""
-    return question.asks_what_is_not and not sets_limits(candidate.sentence.text)
+    return question.asks_what_is_not and not candidate.sets_limits
 
 
 def _beside(question: Question, ranked: Sequence[Candidate], chosen: Sequence[Candidate]) -> list[Candidate]:

@@ -16,7 +16,6 @@ from groundline_language import guess_language
 from groundline_language.concepts import related
 from groundline_language.terms import content_terms
 
-from groundline_generator.domain.asking.negations import only_permits, sets_limits
 from groundline_generator.domain.checking.disagreement import Asked, Statement, disagreement, document_of
 from groundline_generator.domain.comparing import compared
 from groundline_generator.domain.quoting.candidates import Candidate, Question
@@ -319,29 +318,39 @@ def _any_counts(chosen: Sequence[Candidate], language: str | None) -> bool:
 
 
 def _deny(candidates: Sequence[Candidate]) -> None:
-    """Let what only permits count for less; a neighbour that sets limits to it counts as much as it did.
+    """Let what is so count for less; a neighbour that says what is not counts as much as it did.
 
-    A denial that is of less of the question than the best sentence without one is of something else.
+    The two stand beside each other: "Glass goes into the bin. Paper does not go there." A denial that is of
+    less of the question than the best sentence without one is of something else.
     """
     by_place = {(each.passage, each.position): each for each in candidates}
-    permitting = [each for each in candidates if only_permits(each.sentence.text)]
-    for each in permitting:
-        for position in (each.position - 1, each.position + 1):
-            beside = by_place.get((each.passage, position))
-            if beside is not None and sets_limits(beside.sentence.text):
-                beside.stand_in_for(each)
-    for each in permitting:
+    saying_otherwise: list[Candidate] = []
+    for each in candidates:
+        permits = each.only_permits
+        if each.sets_limits or not (permits or each.sentence.segment.kind is Kind.SENTENCE):
+            continue
+        beside = (by_place.get((each.passage, each.position + step)) for step in (-1, 1))
+        denying = [one for one in beside if one and one.sets_limits and (permits or _deny_it(one, each))]
+        for one in denying:
+            one.stand_in_for(each)
+        if permits or denying:
+            saying_otherwise.append(each)
+    for each in saying_otherwise:
         each.fade()
     best = max(candidates, key=lambda each: each.score, default=None)
     least = best.own_share if best and not best.denies else 0.0
     for each in candidates:
         if each.sentence.segment.kind is not Kind.SENTENCE:
             continue
-        limits = sets_limits(each.sentence.text)
-        if not limits or each.own_share < least:
+        if not each.sets_limits or each.own_share < least:
             each.relevance *= _NO_LIMIT
         if not each.denies:
             each.score *= _NOT_DENIED
+
+
+def _deny_it(denial: Candidate, each: Candidate) -> bool:
+    """Tell whether a sentence denies what another says, of something else."""
+    return denial.denies and not denial.hits.keys().isdisjoint(each.hits)
 
 
 def _contrasted(work: _Work, sides: tuple[str, str], min_relevance: float) -> Extraction | None:

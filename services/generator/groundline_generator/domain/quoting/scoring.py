@@ -21,7 +21,7 @@ from groundline_language.terms import content_terms
 
 from groundline_generator.domain.asking.asked import NUMBER, asked_for, asks_for_steps
 from groundline_generator.domain.asking.counting import Counted, counts, counts_by_name
-from groundline_generator.domain.asking.negations import denies
+from groundline_generator.domain.asking.negations import contraries, denies
 from groundline_generator.domain.forms import (
     MIN_VARIANT_LENGTH,
     begin_alike,
@@ -264,7 +264,9 @@ def _accept(term: str, forms: frozenset[str], members: Iterable[Candidate]) -> N
 def _accept_denials(question: Question, found: Sequence[Candidate]) -> None:
     """Match the words by which a question asks what is not so with any by which a sentence says it."""
     for candidate in found if question.asks_what_is_not else ():
-        candidate.denies = denies(candidate.sentence.text)
+        contrary = contraries(candidate.sentence.terms, question.terms)
+        candidate.hits = dict.fromkeys(contrary, 1) | candidate.hits
+        candidate.denies = bool(contrary) or denies(candidate.sentence.text)
         if candidate.denies:
             candidate.implied = question.denying - candidate.hits.keys()
             candidate.hits.update(dict.fromkeys(candidate.implied, 1))

@@ -1,7 +1,13 @@
 """Questions for what is not so, and sentences that say it."""
 
+from functools import partial
+
 import pytest
-from groundline_generator.domain.asking.negations import asks_what_is_not, denies, denying_words
+from groundline_generator.domain.asking.negations import asks_what_is_not, contraries, denies, denying_words
+from groundline_generator.domain.quoting.extraction import extract
+from groundline_tests.generator.messages import numbered
+
+answers = partial(extract, min_relevance=0.38, max_sentences=3)
 
 MANY = 50_000
 """Repetitions of a word; what takes the square of them does not end within the time that a test has."""
@@ -33,3 +39,55 @@ def test_words_that_deny_are_found_in_texts_of_any_length() -> None:
     assert denying_words("not " * MANY).split() == ["not"] * MANY
     assert denies("x" * MANY + "n't")
     assert not denies("n " * MANY)
+
+
+PUMP = numbered(
+    1,
+    "The pump moves rainwater and pool water. It is unsuitable for salt water and sewage.",
+    title="Garden pump GP 40",
+)
+BIN = numbered(
+    2,
+    "In die Biotonne gehören Obst und Gemüse. Knochen gehören nicht hinein. Sie wird montags geleert.",
+    title="Müll",
+)
+LEAFLET = numbered(
+    3,
+    "The cover includes theft. The cover does not extend to tyres. Tuesday calls are answered by Mia Lund. "
+    "The offer was declined by the tenants. Der Vorschlag der Mieter wurde von Paul Beck abgelehnt.",
+    title="Leaflet",
+)
+
+
+@pytest.mark.parametrize(
+    ("query", "said", "never"),
+    [
+        # Beside what is so stands what is not, of the same thing, in fewer words of the question.
+        ("Was gehört nicht in die Biotonne?", "Knochen", "Obst"),
+        ("Was gehört in die Biotonne?", "Obst", ""),
+        ("What does the cover not extend to?", "tyres", "theft"),
+        # A prefix denies as well as a "not" does.
+        ("What is the pump GP 40 not suitable for?", "salt water", ""),
+        ("What is the pump GP 40 suitable for?", "rainwater", ""),
+        # So do verbs.
+        ("Who rejected the offer?", "declined by the tenants", ""),
+        ("Can you tell me which tyres the cover doesn't extend to?", "does not extend to tyres", "theft"),
+    ],
+)
+def test_what_is_not_so_is_told_by_the_sentence_beside_what_is(query: str, said: str, never: str) -> None:
+    quoted = " ".join(each.text for each in answers(query, [PUMP, BIN, LEAFLET]).extracts)
+    assert said in quoted
+    assert not never or never not in quoted
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted", "found"),
+    [
+        ("unsuit weather", "suitabl pump", "suitabl"),
+        ("ungeeignet", "geeignet", "geeignet"),
+        ("under unit", "der it", ""),
+        ("suitabl", "unsuit", ""),
+    ],
+)
+def test_contraries_are_known_by_their_prefix(words: str, wanted: str, found: str) -> None:
+    assert contraries(words.split(), wanted.split()) == frozenset(found.split())
