@@ -1,7 +1,7 @@
 """The bridge's addresses at the gateway: the same keys, limits and deadlines as elsewhere."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Any
 
@@ -17,6 +17,7 @@ from mcp.client.streamable_http import streamable_http_client
 type Gateway = Any
 type Upstream = Any
 type Launch = Callable[..., AbstractAsyncContextManager[Gateway]]
+type Share = Callable[..., Awaitable[Gateway]]
 
 ASK: dict[str, Any] = {"model": "groundline", "messages": [{"role": "user", "content": "How long?"}]}
 KEYS: dict[str, dict[str, Any]] = {
@@ -52,29 +53,29 @@ async def test_without_a_key_nothing_is_reached(gateway: Gateway, upstream: Upst
     assert upstream.calls == []
 
 
-async def test_asking_needs_the_scope_chat(launch: Launch, upstream: Upstream) -> None:
-    async with launch(api_keys=list(KEYS.values())) as gateway:
-        for scope in ("search", "ingest"):
-            async with client_of(gateway, KEYS[scope]["key"]) as client:
-                for ask in (
-                    client.chat.completions.create(**ASK),
-                    client.responses.create(model="groundline", input="How long?"),
-                ):
-                    with pytest.raises(openai.PermissionDeniedError) as refused:
-                        await ask
-                    assert refused.value.code == "scope_missing"
-                assert [model.id async for model in client.models.list()] == ["groundline"]
-        assert [call.method for call in upstream.calls] == ["ListCollections"] * 2
+async def test_asking_needs_the_scope_chat(shared: Share, upstream: Upstream) -> None:
+    gateway = await shared(api_keys=list(KEYS.values()))
+    for scope in ("search", "ingest"):
+        async with client_of(gateway, KEYS[scope]["key"]) as client:
+            for ask in (
+                client.chat.completions.create(**ASK),
+                client.responses.create(model="groundline", input="How long?"),
+            ):
+                with pytest.raises(openai.PermissionDeniedError) as refused:
+                    await ask
+                assert refused.value.code == "scope_missing"
+            assert [model.id async for model in client.models.list()] == ["groundline"]
+    assert [call.method for call in upstream.calls] == ["ListCollections"] * 2
 
 
-async def test_an_agent_sees_the_tools_of_its_keys_scopes_whatever_it_says_of_them(launch: Launch) -> None:
-    async with launch(api_keys=list(KEYS.values())) as gateway:
-        headers = {"x-api-key": KEYS["search"]["key"], "x-groundline-scopes": "chat,admin"}
-        async with (
-            httpx2.AsyncClient(headers=headers, trust_env=False) as http,
-            Client(streamable_http_client(f"{gateway.url}/mcp", http_client=http)) as agent,
-        ):
-            tools = [tool.name for tool in (await agent.list_tools()).tools]
+async def test_an_agent_sees_the_tools_of_its_keys_scopes_whatever_it_says_of_them(shared: Share) -> None:
+    gateway = await shared(api_keys=list(KEYS.values()))
+    headers = {"x-api-key": KEYS["search"]["key"], "x-groundline-scopes": "chat,admin"}
+    async with (
+        httpx2.AsyncClient(headers=headers, trust_env=False) as http,
+        Client(streamable_http_client(f"{gateway.url}/mcp", http_client=http)) as agent,
+    ):
+        tools = [tool.name for tool in (await agent.list_tools()).tools]
     assert tools == ["search_documents", "query_tables", "get_document", "list_collections"]
 
 

@@ -1,10 +1,13 @@
 """Envoy's figures for Prometheus, and the admin interface behind them, which stays out of reach."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from typing import Any
 
 import httpx
 import pytest
+from groundline_cli.stack.ports import reserved_port
 
 LABELS_OF = {
     "envoy_http_downstream_rq_xx": '{envoy_response_code_class="2",envoy_http_conn_manager_prefix="public"}',
@@ -35,12 +38,26 @@ async def status_of(port: int, method: str, target: str, body: bytes = b"") -> i
     return int(answer.split()[1])
 
 
+@dataclass(frozen=True, slots=True)
+class Metered:
+    """A gateway whose figures can be read."""
+
+    gateway: Any
+    port: int
+    admin: int
+
+
+@pytest.fixture(scope="module")
+async def metered(shared: Any) -> AsyncIterator[Metered]:
+    with reserved_port() as port, reserved_port() as admin:
+        gateway = await shared(metrics_port=port, admin_address=f"127.0.0.1:{admin}")
+        yield Metered(gateway, port, admin)
+
+
 async def test_metrics_show_requests_times_and_healthy_replicas_within_some_hundred_series(
-    launch: Any, unused: int, also_unused: int
+    metered: Metered,
 ) -> None:
-    ports = {"metrics_port": unused, "admin_address": f"127.0.0.1:{also_unused}"}
-    async with launch(**ports) as gateway, gateway.client() as client:
-        await gateway.becomes(200)
+    async with metered.gateway.client() as client:
         for _ in range(3):
             assert (await client.post("/api/answer", json={"query": "a question"})).status_code == 200
         # Envoy adds up what its threads have counted every few seconds.
@@ -48,7 +65,7 @@ async def test_metrics_show_requests_times_and_healthy_replicas_within_some_hund
             samples: dict[str, float] = {}
             while not all(samples.get(name + labels) for name, labels in LABELS_OF.items()):
                 await asyncio.sleep(0.1)
-                response = await prometheus.get(f"http://127.0.0.1:{unused}/metrics")
+                response = await prometheus.get(f"http://127.0.0.1:{metered.port}/metrics")
                 assert response.status_code == 200
                 assert response.headers["content-type"].startswith("text/plain")
                 samples = samples_of(response.text)
@@ -56,11 +73,10 @@ async def test_metrics_show_requests_times_and_healthy_replicas_within_some_hund
     assert not any('"admin"' in name for name in samples)
 
 
-async def test_the_admin_interface_is_out_of_reach(launch: Any, unused: int, also_unused: int) -> None:
-    ports = {"metrics_port": unused, "admin_address": f"127.0.0.1:{also_unused}"}
-    async with launch(**ports) as gateway, gateway.client() as client:
-        assert await status_of(unused, "GET", "/metrics") == 200
-        assert await status_of(also_unused, "GET", "/stats") == 200
+async def test_the_admin_interface_is_out_of_reach(metered: Metered) -> None:
+    async with metered.gateway.client() as client:
+        assert await status_of(metered.port, "GET", "/metrics") == 200
+        assert await status_of(metered.admin, "GET", "/stats") == 200
         for method in ("GET", "POST"):
             for target in (
                 "/",
@@ -78,19 +94,16 @@ async def test_the_admin_interface_is_out_of_reach(launch: Any, unused: int, als
                 "/metrics%2f..%2fquitquitquit",
                 "/metrics\\..\\quitquitquit",
             ):
-                assert await status_of(unused, method, target) in (400, 404), target
+                assert await status_of(metered.port, method, target) in (400, 404), target
         for method in ("POST", "PUT", "DELETE", "HEAD", "OPTIONS"):
-            assert await status_of(unused, method, "/metrics") == 404, method
-        assert await status_of(unused, "GET", "/metrics") == 200
+            assert await status_of(metered.port, method, "/metrics") == 404, method
+        assert await status_of(metered.port, "GET", "/metrics") == 200
         assert (await client.get("/")).status_code == 200
 
 
-async def test_many_readers_at_once_are_refused_before_the_admin_interface(
-    launch: Any, unused: int, also_unused: int
-) -> None:
-    ports = {"metrics_port": unused, "admin_address": f"127.0.0.1:{also_unused}"}
-    async with launch(**ports) as gateway, gateway.client() as client:
-        found = await asyncio.gather(*(status_of(unused, "GET", "/metrics") for _ in range(100)))
+async def test_many_readers_at_once_are_refused_before_the_admin_interface(metered: Metered) -> None:
+    async with metered.gateway.client() as client:
+        found = await asyncio.gather(*(status_of(metered.port, "GET", "/metrics") for _ in range(100)))
         assert set(found) <= {200, 503}
         assert 200 in found
         assert (await client.get("/")).status_code == 200
