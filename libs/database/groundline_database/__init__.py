@@ -19,6 +19,7 @@ from groundline_database.migrations import (
 from groundline_database.models import stored_embedding_models
 from groundline_database.notifications import listening
 from groundline_database.pool import (
+    Acquired,
     Connection,
     Pool,
     acquire,
@@ -40,6 +41,7 @@ from groundline_database.statements import parse_statements, read_statements
 __all__ = [
     "REPLAYED_POSITION",
     "WRITTEN_POSITION",
+    "Acquired",
     "Connection",
     "DatabaseSettings",
     "Pool",

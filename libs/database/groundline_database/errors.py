@@ -64,15 +64,18 @@ def database_errors() -> Iterator[None]:
     """
     try:
         yield
-    except asyncpg.RaiseError as error:
+    except Exception as error:
+        raise_translated(error)
+        raise
+
+
+def raise_translated(error: BaseException) -> None:
+    """Raise what database_errors() raises in place of an error; do nothing for one that it lets through."""
+    if isinstance(error, asyncpg.RaiseError):
         # By a trigger of the suite, whose text is for callers.
-        if getattr(error, "hint", None) != _HELD:
-            raise
-        raise FailedPreconditionError(_HELD, str(error.args[0])) from None
-    except (*_FULL, *_BUSY, *_UNAVAILABLE, asyncpg.InterfaceError) as error:
-        unavailable = to_unavailable(error)
-        if unavailable is None:
-            raise
+        if getattr(error, "hint", None) == _HELD:
+            raise FailedPreconditionError(_HELD, str(error.args[0])) from None
+    elif (unavailable := to_unavailable(error)) is not None:
         raise unavailable from None
 
 

@@ -4,10 +4,11 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import wraps
 from importlib.metadata import version
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, cast
 from weakref import WeakSet
 
@@ -15,13 +16,13 @@ import asyncpg
 import structlog
 from asyncpg.pool import PoolAcquireContext, PoolConnectionProxy
 from asyncpg.transaction import Transaction
-from groundline_runtime.context import current_caller, current_waits, remaining_seconds
+from groundline_runtime.context import Waits, current_caller, current_waits, remaining_seconds
 from groundline_runtime.errors import FailedPreconditionError, UnavailableError
 from groundline_runtime.metrics.declaring import SECONDS, Histogram, ObservedGauge
 from groundline_runtime.turns import ClientTurns
 
 from groundline_database.codecs import register_codecs
-from groundline_database.errors import database_errors
+from groundline_database.errors import raise_translated
 from groundline_database.settings import DatabaseSettings
 
 type Connection = asyncpg.Connection[asyncpg.Record] | PoolConnectionProxy[asyncpg.Record]
@@ -79,38 +80,37 @@ def in_bulk() -> Iterator[None]:
         _is_bulk.reset(token)
 
 
-@contextmanager
-def _request_wait(maximum_seconds: float) -> Iterator[float]:
-    """Count the block among the current request's waits, and provide its maximum time, in seconds.
-
-    That is never more than the request has left. Raises TimeoutError if it has nothing left.
-    """
-    waits = None if _is_bulk.get() else current_waits()
+def _allowed_seconds(waits: Waits | None, maximum_seconds: float) -> float:
+    """Return the maximum of one more wait, in seconds, never more than the request has left. Raises
+    TimeoutError if it has nothing left."""
     if waits is None:
-        yield maximum_seconds
-        return
+        return maximum_seconds
     left = REQUEST_SECONDS - waits.seconds
     if left <= 0:
         raise TimeoutError("the request has waited for the database as long as it may")
-    with waits:
-        yield min(maximum_seconds, left)
+    return min(maximum_seconds, left)
 
 
 def _bounded[Method: Callable[..., Any]](method: Method) -> Method:
     """Bound a method's statement by REQUEST_SECONDS in a request."""
-
-    async def run(connection: "_RequestConnection", *args: Any, **options: Any) -> Any:
-        # Looked up for each call, since tracing puts its own in the place of the driver's.
-        return await getattr(_Connection, method.__name__)(connection, *args, **options)
+    name = method.__name__
 
     @wraps(method)
     async def call(self: Any, *args: Any, **options: Any) -> Any:
-        if options.get("timeout") is not None or remaining_seconds() is None or _is_bulk.get():
+        waits = None
+        if options.get("timeout") is None and remaining_seconds() is not None and not _is_bulk.get():
+            if args[0].startswith("ROLLBACK"):  # which a request does that may wait no longer
+                options["timeout"] = RELEASE_SECONDS
+            else:
+                waits = current_waits()
+                maximum = min(REQUEST_SECONDS, self._config.command_timeout)
+                options["timeout"] = _allowed_seconds(waits, maximum)
+        # Looked up for each call, since tracing puts its own in the place of the driver's.
+        run = getattr(_Connection, name)
+        if waits is None:
             return await run(self, *args, **options)
-        if args[0].startswith("ROLLBACK"):  # which a request does that may wait no longer
-            return await run(self, *args, **options | {"timeout": RELEASE_SECONDS})
-        with _request_wait(min(REQUEST_SECONDS, self._config.command_timeout)) as seconds:
-            return await run(self, *args, **options | {"timeout": seconds})
+        with waits:
+            return await run(self, *args, **options)
 
     return cast("Method", call)
 
@@ -180,7 +180,9 @@ class Pool(_Pool):
 
     async def _acquire(self, timeout: float) -> "PoolConnectionProxy[asyncpg.Record]":  # noqa: ASYNC109
         """Wait for a connection; whatever asks for one ends here."""
-        with _request_wait(timeout) as seconds:
+        waits = None if _is_bulk.get() else current_waits()
+        seconds = _allowed_seconds(waits, timeout)
+        with waits or nullcontext():
             async with asyncio.timeout(seconds):
                 give_back = await self.turns.take(current_caller().owner)
                 try:
@@ -198,10 +200,11 @@ class Pool(_Pool):
         timeout: float | None = None,  # noqa: ASYNC109
     ) -> None:
         give_back = self.given.pop(connection, None)
+        token = _is_bulk.set(True)  # a request that may wait no longer gives its connection back as it was
         try:
-            with in_bulk():  # a request that may wait no longer gives its connection back as it was
-                await super().release(connection, timeout=RELEASE_SECONDS if timeout is None else timeout)
+            await super().release(connection, timeout=RELEASE_SECONDS if timeout is None else timeout)
         finally:
+            _is_bulk.reset(token)
             if give_back:
                 give_back()
 
@@ -316,15 +319,38 @@ async def keep_session(connection: "asyncpg.Connection[Any]") -> None:
     """
 
 
-@asynccontextmanager
-async def acquire(pool: Pool) -> AsyncIterator[Connection]:
-    """Provide a connection; the driver's errors inside are translated by database_errors()."""
-    with database_errors():
-        connection = await _given(pool)
+class Acquired(AbstractAsyncContextManager[Connection]):
+    """A pool's connection for a block. A class, since a search takes three of them and a generator costs more
+    time."""
+
+    __slots__ = ("_connection", "_pool")
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    async def __aenter__(self) -> Connection:
         try:
-            yield connection
-        finally:
-            await pool.release(connection)
+            self._connection = await _given(self._pool)
+        except Exception as error:
+            raise_translated(error)
+            raise
+        return self._connection
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            await self._pool.release(self._connection)
+        except Exception as failure:
+            raise_translated(failure)
+            raise
+        if error is not None:
+            raise_translated(error)
+
+
+def acquire(pool: Pool) -> Acquired:
+    """Provide a connection; the driver's errors inside are translated by database_errors()."""
+    return Acquired(pool)
 
 
 async def _given(pool: Pool) -> "PoolConnectionProxy[asyncpg.Record]":

@@ -3,8 +3,7 @@ alike."""
 
 import asyncio
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -63,22 +62,33 @@ class Stopwatch:
     def __init__(self) -> None:
         self._milliseconds: dict[passage_pb2.Stage.ValueType, float] = {}
 
-    @contextmanager
-    def part(self, stage: passage_pb2.Stage.ValueType) -> Iterator[None]:
+    def part(self, stage: passage_pb2.Stage.ValueType) -> "_Part":
         """Time the block; parts are listed in the order in which they begin."""
-        self._milliseconds.setdefault(stage, 0.0)
-        started = time.perf_counter()
-        try:
-            yield
-        finally:
-            elapsed = (time.perf_counter() - started) * 1000
-            self._milliseconds[stage] = max(elapsed, self._milliseconds[stage])
+        return _Part(self._milliseconds, stage)
 
     def timings(self) -> list[passage_pb2.StageTiming]:
         return [
             passage_pb2.StageTiming(stage=stage, duration_ms=milliseconds)
             for stage, milliseconds in self._milliseconds.items()
         ]
+
+
+class _Part:
+    __slots__ = ("_milliseconds", "_stage", "_started")
+
+    def __init__(
+        self, milliseconds: dict[passage_pb2.Stage.ValueType, float], stage: passage_pb2.Stage.ValueType
+    ) -> None:
+        self._milliseconds = milliseconds
+        self._stage = stage
+
+    def __enter__(self) -> None:
+        self._milliseconds.setdefault(self._stage, 0.0)
+        self._started = time.perf_counter()
+
+    def __exit__(self, *_: object) -> None:
+        elapsed = (time.perf_counter() - self._started) * 1000
+        self._milliseconds[self._stage] = max(elapsed, self._milliseconds[self._stage])
 
 
 @dataclass(frozen=True, slots=True)

@@ -188,34 +188,29 @@ def by_index(
     rows: Sequence["asyncpg.Record | tuple[Any, ...]"], indexes: Sequence[Index]
 ) -> list[tuple[list[Hit], int]]:
     """Return the selected hits of each index, and the number of its rows."""
-    owners = {index.partition_id: index.collection_ids[0] for index in indexes}
-    hits: dict[int, list[Hit]] = {partition_id: [] for partition_id in owners}
-    seen = dict.fromkeys(owners, 0)
-    for (
-        partition_id,
-        chunk_id,
-        score,
-        selected,
-        collection_id,
-        chunk_index,
-        seconds,
-        source,
-        signature,
-    ) in rows:
-        seen[partition_id] += 1
-        if selected:
-            hits[partition_id].append(
-                Hit(
-                    chunk_id,
-                    score,
-                    collection_id or owners[partition_id],
-                    chunk_index,
-                    seconds,
-                    SOURCE_TYPES.get(source, passage_pb2.SOURCE_TYPE_UNSPECIFIED),
-                    signature,
-                )
-            )
-    return [(hits[partition_id], seen[partition_id]) for partition_id in owners]
+    if len(indexes) == 1:  # which is usual
+        return [(_hits_of(rows, indexes[0]), len(rows))]
+    of: dict[int, list[Any]] = {index.partition_id: [] for index in indexes}
+    for row in rows:
+        of[row[0]].append(row)
+    return [(_hits_of(of[index.partition_id], index), len(of[index.partition_id])) for index in indexes]
+
+
+def _hits_of(rows: Sequence["asyncpg.Record | tuple[Any, ...]"], index: Index) -> list[Hit]:
+    owner, source_type = index.collection_ids[0], SOURCE_TYPES.get
+    return [
+        Hit(
+            chunk_id,
+            score,
+            collection_id or owner,
+            place,
+            seconds,
+            source_type(source, passage_pb2.SOURCE_TYPE_UNSPECIFIED),
+            signature,
+        )
+        for _, chunk_id, score, selected, collection_id, place, seconds, source, signature in rows
+        if selected
+    ]
 
 
 def merged(lists: Sequence[Sequence[Hit]], limit: int) -> list[list[Hit]]:

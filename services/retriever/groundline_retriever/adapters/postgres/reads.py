@@ -2,12 +2,12 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
+from types import TracebackType
 from typing import Final
 
 import asyncpg
-from groundline_database import Connection, Pool, acquire
+from groundline_database import Acquired, Connection, Pool
 from groundline_runtime.errors import UnavailableError
 
 from groundline_retriever.adapters.postgres.standbys import Standbys
@@ -51,15 +51,19 @@ class Reads:
         async with self.connection() as connection:
             return await work(connection)
 
-    @asynccontextmanager
-    async def connection(self) -> AsyncIterator[Connection]:
+    def connection(self) -> Acquired:
         """Provide a connection to the primary. Raises UnavailableError also for a missing table or index: it
         was dropped with its collection, or replaced by a re-index, at this moment."""
-        async with acquire(self._pool) as connection:
-            try:
-                yield connection
-            except (asyncpg.UndefinedTableError, asyncpg.UndefinedObjectError):
-                raise collection_changed() from None
+        return _Acquired(self._pool)
+
+
+class _Acquired(Acquired):
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await super().__aexit__(kind, error, traceback)
+        if isinstance(error, (asyncpg.UndefinedTableError, asyncpg.UndefinedObjectError)):
+            raise collection_changed() from None
 
 
 def collection_changed() -> UnavailableError:
