@@ -1,8 +1,25 @@
-"""Forms of a word: inflections, compounds that hold it, and compounds of which the parts stand apart."""
+"""Forms of a word: inflections, participles, compounds that hold it, and compounds in parts."""
 
 import math
+import tomllib
 from collections.abc import Collection
+from functools import lru_cache
+from importlib.resources import files
 from typing import Final
+
+from groundline_language.terms import content_terms
+
+_VERBS: Final[dict[str, str]] = tomllib.loads(
+    (files("groundline_generator.domain") / "forms.toml").read_text(encoding="utf-8")
+)
+_SEPARABLE: Final = ("", *_VERBS["separable"].split())
+_INSEPARABLE: Final = ("", *_VERBS["inseparable"].split())
+_STRONG: Final = dict(each.split("|") for each in _VERBS["strong"].split())
+_IRREGULAR: Final = {
+    form: frozenset(forms) - {form}
+    for forms in (content_terms(each.replace("|", " "), "english") for each in _VERBS["irregular"].split())
+    for form in forms
+}
 
 MIN_VARIANT_LENGTH: Final = 5
 """Minimum letters of words of which one may be a form of the other."""
@@ -16,6 +33,33 @@ _PREFIXES: Final = frozenset(("ab", "an", "be", "er", "ge", "um", "zu"))
 
 _LINKS: Final = frozenset(("", "e", "en", "er", "es", "n", "s"))
 """Letters that may stand between the parts of a compound, as in *Stundenlohn*."""
+
+
+def verb_forms(term: str, words: Collection[str], language: str | None) -> frozenset[str]:
+    """Return the words that are a participle of a verb, or of which the term is one; in English its past
+    tense as well. Those that have its regular stem are not among them."""
+    if language == "english":
+        return _IRREGULAR.get(term, frozenset()).intersection(words)
+    if language != "german":
+        return frozenset()
+    found = participles(term).intersection(words)
+    return found.union(each for each in words if term in participles(each)) if "ge" in term else found
+
+
+@lru_cache(maxsize=8192)
+def participles(verb: str) -> frozenset[str]:
+    """Return the terms that the participle of a German verb may have, such as *mitgebracht* of *mitbring* and
+    *gebohrt* of *bohr*; some match a verb alone."""
+    found: set[str] = set()
+    for prefix in _SEPARABLE:
+        rest = verb.removeprefix(prefix)
+        if not verb.startswith(prefix) or len(rest) < _LEAST_PART:
+            continue
+        found |= {f"{prefix}ge{rest}t", f"{prefix}ge{rest}et"}
+        for bound in _INSEPARABLE:
+            if rest.startswith(bound) and (strong := _STRONG.get(rest.removeprefix(bound))):
+                found.add(f"{prefix}{bound or 'ge'}{strong}")
+    return frozenset(found) - {verb}
 
 
 def is_variant(term: str, other: str) -> bool:

@@ -200,7 +200,7 @@ class _Work:
         """Return the sentences that can be quoted, best first."""
         found = scored(question, self._passages, self._readings, self._checkpoint)
         if question.asks_what_is_not:
-            _deny(found)
+            _deny(question, found)
         if question.time:
             place_in_time(found, question.time)
         fade_contents(found)
@@ -317,40 +317,52 @@ def _any_counts(chosen: Sequence[Candidate], language: str | None) -> bool:
     return any(each.is_of_kind and each.language == language for each in chosen)
 
 
-def _deny(candidates: Sequence[Candidate]) -> None:
+def _deny(question: Question, candidates: Sequence[Candidate]) -> None:
     """Let what is so count for less; a neighbour that says what is not counts as much as it did.
 
-    The two stand beside each other: "Glass goes into the bin. Paper does not go there." A denial that is of
-    less of the question than the best sentence without one is of something else.
+    The two stand beside each other: "Glass goes into the bin. Paper does not go there." Another denial that
+    is of less of the question than the best sentence without one is of something else.
     """
     by_place = {(each.passage, each.position): each for each in candidates}
-    saying_otherwise: list[Candidate] = []
+    denied: list[tuple[Candidate, list[Candidate]]] = []
     for each in candidates:
         permits = each.only_permits
         if each.sets_limits or not (permits or each.sentence.segment.kind is Kind.SENTENCE):
             continue
         beside = (by_place.get((each.passage, each.position + step)) for step in (-1, 1))
-        denying = [one for one in beside if one and one.sets_limits and (permits or _deny_it(one, each))]
-        for one in denying:
+        denying = [
+            one for one in beside if one and one.sets_limits and (permits or _denies_it(question, one, each))
+        ]
+        for one in denying if permits else ():
             one.stand_in_for(each)
-        if permits or denying:
-            saying_otherwise.append(each)
-    for each in saying_otherwise:
-        each.fade()
+        if permits:
+            each.fade()
+        elif denying:
+            denied.append((each, denying))
     best = max(candidates, key=lambda each: each.score, default=None)
     least = best.own_share if best and not best.denies else 0.0
+    standing_in: set[int] = set()
+    for each, denying in denied:
+        for one in denying:
+            one.stand_in_for(each)
+            standing_in.add(id(one))
+    for each, _ in denied:
+        each.fade()
     for each in candidates:
         if each.sentence.segment.kind is not Kind.SENTENCE:
             continue
-        if not each.sets_limits or each.own_share < least:
+        is_of_less = each.own_share < least and id(each) not in standing_in
+        if not each.sets_limits or is_of_less:
             each.relevance *= _NO_LIMIT
         if not each.denies:
             each.score *= _NOT_DENIED
 
 
-def _deny_it(denial: Candidate, each: Candidate) -> bool:
-    """Tell whether a sentence denies what another says, of something else."""
-    return denial.denies and not denial.hits.keys().isdisjoint(each.hits)
+def _denies_it(question: Question, denial: Candidate, each: Candidate) -> bool:
+    """Tell whether a sentence denies of something else what another says: they share half of what that one
+    has of the question, and more than a name."""
+    shared = denial.hits.keys() & each.hits.keys()
+    return denial.denies and not shared <= question.names and 2 * len(shared) >= len(each.hits)
 
 
 def _contrasted(work: _Work, sides: tuple[str, str], min_relevance: float) -> Extraction | None:

@@ -27,6 +27,7 @@ from groundline_generator.domain.forms import (
     begin_alike,
     is_variant,
     parts_among,
+    verb_forms,
 )
 from groundline_generator.domain.quoting.candidates import Candidate, Question
 from groundline_generator.domain.quoting.quotation import quotation
@@ -67,6 +68,9 @@ xquad if the paragraph that answers is removed."""
 _GERMAN_NOUN_WEIGHT: Final = 1.5
 """Weight of German nouns, which have a capital and name what a question is about; verbs and adjectives are
 rephrased more often."""
+
+_ENDS_WITH_VERB: Final = re.compile(r"\b[a-zäöüß]{4,}[nt](?:\s+(?:werden|sein|haben))?\W*$")
+"""The verb at the end of a German question, an infinitive or a participle."""
 
 _FRAGMENT: Final = 0.5
 """Factor for table rows, fragments and what refers back, where steps are asked for."""
@@ -116,6 +120,7 @@ def scored(
         by_passage.append(_candidates(index, passage, reading, language, question.terms))
     found = [candidate for members in by_passage for candidate in members]
     _accept_counted(question, found)
+    _accept_verb_forms(question, found)
     _accept_variants(question.terms, found)
     _accept_cognates(question, found)
     _accept_related(question, found)
@@ -170,6 +175,18 @@ def _accept_variants(wanted: frozenset[str], candidates: Sequence[Candidate]) ->
         if not apart:
             variants = frozenset(other for other in long_enough if is_variant(term, other))
             _accept_forms(term, variants, candidates)
+
+
+def _accept_verb_forms(question: Question, found: Sequence[Candidate]) -> None:
+    """Match the verbs of a question with their participles, and the reverse: what must not be done is mostly
+    said as what "must not be kept" or "darf nicht mitgebracht werden"."""
+    members = [each for each in found if each.language == question.language]
+    vocabulary = frozenset(chain.from_iterable(each.sentence.terms for each in members))
+    for term in question.terms:
+        forms = verb_forms(term, vocabulary, question.language)
+        for each in members if forms else ():
+            if term not in each.hits and not forms.isdisjoint(each.sentence.terms):
+                each.hits[term] = 1
 
 
 def _accept_counted(question: Question, found: Sequence[Candidate]) -> None:
@@ -286,8 +303,9 @@ def _weighted(question: Question, candidates: Sequence[Candidate]) -> _Weighted:
         or not (term in question.degrees or _is_grammatical(term, question.language, candidates))
     }
     if question.language == "german":
-        for noun in _nouns(question.text) & weights.keys():
-            weights[noun] *= _GERMAN_NOUN_WEIGHT
+        decisive = _nouns(question.text) | (_act(question.text) if question.asks_what_is_not else frozenset())
+        for term in decisive & weights.keys():
+            weights[term] *= _GERMAN_NOUN_WEIGHT
     matter = {term: weight for term, weight in weights.items() if term not in question.denying}
     # "Who approves longer trips?" has a comparative too, and asks for no figure.
     asked = asked_for(question.text) or (NUMBER if question.asks_degree else None)
@@ -316,6 +334,12 @@ def _nouns(query: str) -> frozenset[str]:
     """Return the terms of a German question that begin with a capital, except its first word."""
     capitalized = " ".join(word for word in query.split()[1:] if word[:1].isupper())
     return frozenset(content_terms(capitalized, "german"))
+
+
+def _act(query: str) -> frozenset[str]:
+    """Return the term of the verb that a German question ends with: what must not be done."""
+    found = _ENDS_WITH_VERB.search(query)
+    return frozenset(content_terms(found.group(), "german")) if found else frozenset()
 
 
 def _score(

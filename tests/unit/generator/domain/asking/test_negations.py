@@ -4,6 +4,7 @@ from functools import partial
 
 import pytest
 from groundline_generator.domain.asking.negations import asks_what_is_not, contraries, denies, denying_words
+from groundline_generator.domain.forms import verb_forms
 from groundline_generator.domain.quoting.extraction import extract
 from groundline_tests.generator.messages import numbered
 
@@ -91,3 +92,38 @@ def test_what_is_not_so_is_told_by_the_sentence_beside_what_is(query: str, said:
 )
 def test_contraries_are_known_by_their_prefix(words: str, wanted: str, found: str) -> None:
     assert contraries(words.split(), wanted.split()) == frozenset(found.split())
+
+
+KITA = numbered(
+    4,
+    "Die Kinder haben Hausschuhe. Nicht mitgebracht werden sollen Nüsse. Kinder werden um 7 Uhr gebracht.",
+    title="Kita",
+)
+POST = numbered(5, "Loose cells must not be sent. Letters weigh 20 grams.", title="Post")
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("Was soll man nicht in die Kita mitbringen?", "Nüsse"),
+        ("What can I not send by post?", "Loose cells"),
+    ],
+)
+def test_what_must_not_be_done_is_said_by_a_participle(query: str, said: str) -> None:
+    assert said in answers(query, [POST, KITA, BIN]).extracts[0].text
+
+
+@pytest.mark.parametrize(
+    ("term", "words", "language", "found"),
+    [
+        ("mitbring", "mitgebracht gebracht mitbracht", "german", "mitgebracht"),
+        ("gebohrt", "bohr bohne", "german", "bohr"),
+        ("verbiet", "verboten verbot verbietet", "german", "verbot"),
+        ("setz", "gesetz gesetzt", "german", "gesetzt"),
+        ("wear", "worn wore weary", "english", "worn wore"),
+        ("sent", "send sand", "english", "send"),
+        ("wear", "worn", "french", ""),
+    ],
+)
+def test_forms_of_verbs_that_no_ending_tells(term: str, words: str, language: str, found: str) -> None:
+    assert verb_forms(term, words.split(), language) == frozenset(found.split())
