@@ -34,16 +34,25 @@ _PREFIXES: Final = frozenset(("ab", "an", "be", "er", "ge", "um", "zu"))
 _LINKS: Final = frozenset(("", "e", "en", "er", "es", "n", "s"))
 """Letters that may stand between the parts of a compound, as in *Stundenlohn*."""
 
+_LONGEST_VERB: Final = 40
+"""Maximum letters of a verb; what is longer is none, and not worth a place in the cache."""
+
+_LONGER: Final = 5
+"""Maximum letters by which a participle differs in length from the stem of its verb."""
+
 
 def verb_forms(term: str, words: Collection[str], language: str | None) -> frozenset[str]:
     """Return the words that are a participle of a verb, or of which the term is one; in English its past
     tense as well. Those that have its regular stem are not among them."""
     if language == "english":
         return _IRREGULAR.get(term, frozenset()).intersection(words)
-    if language != "german":
+    if language != "german" or len(term) > _LONGEST_VERB:
         return frozenset()
     found = participles(term).intersection(words)
-    return found.union(each for each in words if term in participles(each)) if "ge" in term else found
+    if "ge" not in term:
+        return found
+    near = (each for each in words if abs(len(each) - len(term)) <= _LONGER)
+    return found.union(each for each in near if term in participles(each))
 
 
 @lru_cache(maxsize=8192)

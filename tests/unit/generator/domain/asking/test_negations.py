@@ -120,6 +120,8 @@ def test_what_must_not_be_done_is_said_by_a_participle(query: str, said: str) ->
         ("gebohrt", "bohr bohne", "german", "bohr"),
         ("verbiet", "verboten verbot verbietet", "german", "verbot"),
         ("setz", "gesetz gesetzt", "german", "gesetzt"),
+        ("gegess", "ess", "german", "ess"),
+        ("ge" + "x" * 50 + "t", "x" * 50, "german", ""),
         ("wear", "worn wore weary", "english", "worn wore"),
         ("sent", "send sand", "english", "send"),
         ("wear", "worn", "french", ""),
