@@ -102,8 +102,8 @@ def _lowest_for_unseen(candidates: Candidates, lists: Sequence[ArmList]) -> Mapp
             seen.update(each.rows)
             for row, score in zip(each.rows, each.scores, strict=True):
                 collection_id = candidates.hits[row].collection_id
-                if score < lowest.get(collection_id, math.inf):
-                    lowest[collection_id] = score
+                if (similarity := each.weight * score) < lowest.get(collection_id, math.inf):
+                    lowest[collection_id] = similarity
     unseen = {row for each in lists if each.arm == _KEYWORD for row in each.rows if row not in seen}
     return {
         row: lowest[candidates.hits[row].collection_id]

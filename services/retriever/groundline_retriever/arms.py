@@ -106,14 +106,6 @@ class _Group:
         """Whether the model is known to put texts of different languages side by side."""
         return self.embedder is not None and knows_many_languages(self.embedder.model)
 
-    def by_language(self, language: str) -> "list[_Group]":
-        """Return the collections in a language, to be searched by vectors alone, and the others."""
-        by_vectors = replace(self.parameters, arms=self.parameters.arms & {_SEMANTIC})
-        of_it = [each for each in self.collections if each.language == language]
-        others = [each for each in self.collections if each.language != language]
-        parts = [replace(self, parameters=by_vectors, collections=of_it), replace(self, collections=others)]
-        return [each for each in parts if each.collections]
-
     def keyword_weights(self, text: str) -> Mapping[str, float]:
         """Return the weight of the keyword search of collections in another language, by id.
 
@@ -157,18 +149,13 @@ class Groups:
 
     def translation(self, text: str) -> "Translation | None":
         """Translate a query for the collections whose model puts texts of different languages side by side;
-        None without any, or if no word is known. Reads the vocabulary at first.
-
-        Collections in the translation's language are searched by its vector alone: no list of the query's own
-        words outweighs the vectors there, and the translation's words find texts that only share one of them.
-        """
+        None without any, or if no word is known. Reads the vocabulary at first."""
         groups = [group for group in self.groups if group.is_multilingual]
         spoken = guess_language(text) if groups else None
         language = other_language(spoken)
-        if language is None or not (words := translated(text, spoken)):
+        if spoken is None or language is None or not (words := translated(text, spoken)):
             return None
-        parts = [part for group in groups for part in group.by_language(language)]
-        return Translation(words, language, Groups(parts, self.adjacent_chunks))
+        return Translation(words, spoken, language, Groups(groups, self.adjacent_chunks))
 
     @property
     def corrected(self) -> "Sequence[_Group]":
@@ -190,6 +177,8 @@ class Translation:
     """A query's words in another language, and the collections to search for them."""
 
     text: str
+    spoken: str
+    """Language of the query."""
     language: str
     groups: Groups
 

@@ -12,7 +12,6 @@ from cachetools import LRUCache, TTLCache
 from groundline.v1 import chat_pb2, error_pb2, options_pb2, passage_pb2
 from groundline.v1 import retriever_service_pb2 as pb
 from groundline_filters import parse, plain
-from groundline_language import guess_language
 from groundline_ranking import ArmHits, Candidates, is_weak, rank
 from groundline_runtime.charges import metered, total
 from groundline_runtime.context import Caller, current_trace_id, deadline_within, has_begun, span
@@ -34,8 +33,9 @@ from groundline_retriever.domain import IndexedCollection, Selection
 from groundline_retriever.passages import FetchedChunk, Wanted, add_passages, highlights_of, wanted_for
 from groundline_retriever.ports import ChunkStore
 from groundline_retriever.scoring import ModelScores
-from groundline_retriever.spelling import Suspect, corrected, suspects
 from groundline_retriever.telemetry import COST, PASSAGES, retrieval_attributes
+from groundline_retriever.wording.languages import FoundLanguages, evening, is_spoken, translated_alone
+from groundline_retriever.wording.spelling import Suspect, corrected, suspects
 
 REMEMBERED_SEARCHES: Final = 10_000
 """Number of callers and of the collections that they name that are remembered."""
@@ -45,10 +45,6 @@ SPELLING_SECONDS: Final = 1.0
 
 LANGUAGES_SECONDS: Final = 60.0
 """Time for which it is remembered whether a caller's collections have texts in another language."""
-
-_TEXTS_LOOKED_AT: Final = 8
-"""Number of the best hits for a translated query whose language is looked at. A model of many languages puts
-texts in a query's own language first, so if there are such texts, some are among them."""
 
 _PAID_STRATEGIES: Final = frozenset({options_pb2.RERANK_STRATEGY_API, options_pb2.RERANK_STRATEGY_LLM})
 
@@ -93,6 +89,7 @@ class SearchService:
         self._scored_candidates = scored_candidates
         self._trace_texts = trace_texts
         self._known: LRUCache[_Named, _Collections] = LRUCache(REMEMBERED_SEARCHES)
+        self._languages = FoundLanguages()
         self._spoken: TTLCache[bytes, bool] = TTLCache(REMEMBERED_SEARCHES, LANGUAGES_SECONDS)
 
     async def search(self, caller: Caller, request: pb.SearchRequest) -> pb.SearchResponse:
@@ -257,11 +254,11 @@ class SearchService:
         if translation := await self._translation(selection.principals, request, groups):
             searched[translation.text] = translation.groups
         hits = await self._found(searched, selection, watch, found.response)
-        if translation and translation.text in hits:
-            translated = hits.pop(translation.text)
-            if await self._is_spoken(selection.principals, request, translation, translated, found):
-                hits[translation.text] = beside(chain.from_iterable(hits.values()), translated)
+        translated = hits.pop(translation.text, None) if translation else None
         sets = list(hits.values())
+        if translation and translated is not None:
+            own = list(chain.from_iterable(sets))
+            sets += await self._beside(selection.principals, request, translation, own, translated, found)
         if request.HasField("weak_similarity"):
             lists = [each for lists in sets for each in lists]
             found.response.is_weak = is_weak(lists, request.weak_similarity)
@@ -309,25 +306,33 @@ class SearchService:
             return None
         return translation if self._spoken.get(_spoken(principals, request, translation), True) else None
 
-    async def _is_spoken(
+    async def _beside(
         self,
         principals: Sequence[str],
         request: pb.SearchRequest,
         translation: Translation,
-        hits: Sequence[ArmHits],
+        own: Sequence[ArmHits],
+        translated: Sequence[ArmHits],
         found: _Found,
-    ) -> bool:
-        """Tell whether texts that the caller may read are in the language of a translated query, by the best
-        that were found for it."""
-        best = [hit for each in hits for hit in each.hits[:_TEXTS_LOOKED_AT]]
+    ) -> list[list[ArmHits]]:
+        """Return what counts beside what was found for the query, if texts that the caller may read are in
+        the other language: what its translation found, and what evens out texts of both if both are there."""
+
+        async def read(chunks: Mapping[str, Sequence[int]]) -> Mapping[int, passage_pb2.Chunk]:
+            wanted = [Wanted(name, chunk_ids) for name, chunk_ids in chunks.items()]
+            fetched = await self._fetched(wanted, principals, request, translation.groups, found)
+            return {each.chunk_id: each.chunk for each in fetched}
+
+        languages = await self._languages.of([*own, *translated], read)
         spoken = _spoken(principals, request, translation)
-        if best and spoken not in self._spoken:
-            wanted = [Wanted(each.collection_id, [each.chunk_id]) for each in best]
-            chunks = await self._fetched(wanted, principals, request, translation.groups, found)
-            self._spoken[spoken] = any(
-                guess_language(each.chunk.text) == translation.language for each in chunks
-            )
-        return self._spoken.get(spoken, False)
+        if any(each.hits for each in translated) and spoken not in self._spoken:
+            self._spoken[spoken] = is_spoken(translation.language, translated, languages)
+        if not self._spoken.get(spoken, False):
+            return []
+        is_mixed = is_spoken(translation.spoken, own, languages)
+        counted = beside(own, translated_alone(translated, translation, languages, is_mixed=is_mixed))
+        evened = [[evening(own, counted, translation, languages)]] if is_mixed else []
+        return [counted, *evened]
 
     async def _found(
         self,

@@ -11,10 +11,14 @@ from groundline_embedding.local.catalog import MULTILINGUAL_MODEL
 from groundline_embedding.ports import Vectors
 from groundline_embedding.settings import DEFAULT_MODEL
 from groundline_ranking import ArmHits, Hit
-from groundline_retriever.arms import beside
+from groundline_retriever.arms import Groups, Translation, beside
 from groundline_retriever.domain import Hits, IndexedCollection
+from groundline_retriever.wording.languages import evening
 from groundline_tests.embedding import FakeEmbedder
 from groundline_tests.retriever.service import KEYWORD, NOBODY, SEMANTIC, FakeStore, ids, service
+
+SIGNED, UNTERSCHRIEBEN = "It was signed by Ann.", "Unterschrieben hat ihn Ann."
+LEASE = "It is about the lease."
 
 
 @pytest.mark.parametrize(
@@ -57,21 +61,22 @@ class Recording(FakeEmbedder):
 
 @dataclass
 class Bilingual(FakeStore):
-    """Chunk 1 is what a question's vector finds, chunk 2 what its translation's finds."""
+    """Chunks 1 and 3 are what a question's vector finds, chunk 2 what its translation's finds."""
 
     embedder: Recording = field(default_factory=lambda: Recording(MULTILINGUAL_MODEL))
 
     async def semantic(self, collections: Sequence[IndexedCollection], vector: Vectors, **given: Any) -> Hits:
-        self.hits = ((2, 0.9),) if "vertrag" in self.embedder.texts[vector.tobytes()] else ((1, 0.9),)
+        is_translation = "vertrag" in self.embedder.texts[vector.tobytes()]
+        self.hits = ((2, 0.9),) if is_translation else ((1, 0.95), (3, 0.75))
         return await super().semantic(collections, vector, **given)
 
 
 @pytest.mark.parametrize(
     ("texts", "model", "expected", "searches"),
     [
-        ({1: "It was signed by Ann.", 2: "Unterschrieben hat ihn Ann."}, MULTILINGUAL_MODEL, [1, 2], 4),
-        ({1: "It was signed by Ann.", 2: "It is about the lease."}, MULTILINGUAL_MODEL, [1], 3),
-        ({1: "It was signed by Ann.", 2: "Unterschrieben hat ihn Ann."}, DEFAULT_MODEL, [1], 2),
+        ({1: SIGNED, 2: UNTERSCHRIEBEN, 3: LEASE}, MULTILINGUAL_MODEL, [1, 3, 2], 4),
+        ({1: SIGNED, 2: "It is about the roof.", 3: LEASE}, MULTILINGUAL_MODEL, [1, 3], 3),
+        ({1: SIGNED, 2: UNTERSCHRIEBEN, 3: LEASE}, DEFAULT_MODEL, [1, 3], 2),
     ],
 )
 async def test_a_question_is_searched_for_in_the_other_language_if_texts_are_in_it(
@@ -124,17 +129,48 @@ async def test_words_count_less_beside_similarities_that_lie_close_together(
     assert ids(response)[0] == best
 
 
+@dataclass
+class Mixed(FakeStore):
+    """The vectors find chunk 1 before 2 and 3, the words of a translation chunk 3 alone."""
+
+    async def keyword(self, collections: Sequence[IndexedCollection], query: str, **given: Any) -> Hits:
+        self.hits = () if "Vertrag" in query else ((3, 9.0),)
+        return await super().keyword(collections, query, **given)
+
+    async def semantic(self, collections: Sequence[IndexedCollection], vector: Vectors, **given: Any) -> Hits:
+        self.hits = ((1, 0.88), (2, 0.87), (3, 0.86))
+        return await super().semantic(collections, vector, **given)
+
+
 @pytest.mark.parametrize(
-    ("query", "arms"),
+    ("texts", "expected"),
     [
-        ("Who signed the contract?", [KEYWORD, SEMANTIC]),
-        ("Wer hat den Vertrag unterschrieben?", [SEMANTIC]),
+        # Of texts in both languages those in the other one count more.
+        ({1: UNTERSCHRIEBEN, 2: LEASE, 3: UNTERSCHRIEBEN}, [2, 1, 3]),
+        # And what the words of the translation find there.
+        ({1: UNTERSCHRIEBEN, 2: LEASE, 3: SIGNED}, [3, 2, 1]),
+        # Without a text in the question's language its translation's words do not, in its own language.
+        ({1: LEASE, 2: LEASE, 3: SIGNED}, [1, 2, 3]),
+        ({1: UNTERSCHRIEBEN, 2: UNTERSCHRIEBEN, 3: UNTERSCHRIEBEN}, [1, 2, 3]),
     ],
 )
-async def test_words_of_a_translation_are_not_looked_for_in_a_collection_in_its_language(
-    query: str, arms: list[int]
+async def test_texts_of_both_languages_are_evened_out_in_a_mixed_collection(
+    texts: Mapping[int, str], expected: list[int]
 ) -> None:
-    """The collection is an English one."""
-    store = FakeStore({"guides": []}, model=MULTILINGUAL_MODEL)
-    await service(store, FakeEmbedder(MULTILINGUAL_MODEL)).search(NOBODY, pb.SearchRequest(query=query))
-    assert sorted(arm for arm, _ in store.searched) == sorted([KEYWORD, SEMANTIC, *arms])
+    """The collection is called an English one, the question is German."""
+    store = Mixed({"guides": []}, texts=texts, model=MULTILINGUAL_MODEL)
+    search = service(store, FakeEmbedder(MULTILINGUAL_MODEL))
+    for _ in range(2):
+        request = pb.SearchRequest(query="Wer hat den Vertrag unterschrieben?")
+        assert ids(await search.search(NOBODY, request)) == expected
+
+
+def test_what_a_translation_did_not_find_is_as_similar_to_it_as_the_last_one() -> None:
+    def semantic(*scores: tuple[int, float], weight: float) -> list[ArmHits]:
+        hits = [Hit(key, score, "guides", 0, 0, passage_pb2.SOURCE_TYPE_FILE, b"") for key, score in scores]
+        return [ArmHits(SEMANTIC, hits, weight)]
+
+    translation = Translation("contract", "german", "english", Groups([], {}))
+    found, translated = semantic((1, 0.6), (2, 0.4), weight=1), semantic((1, 0.8), (3, 0.6), weight=0.5)
+    evened = evening(found, translated, translation, {1: "german", 2: "german", 3: "german"})
+    assert {hit.chunk_id: hit.score for hit in evened.hits} == pytest.approx({1: 0.0, 2: 0.3, 3: 0.0})

@@ -1,7 +1,7 @@
 """Misspelled words of a query, and the words of passages that they stand for."""
 
 import pytest
-from groundline_retriever.spelling import Suspect, corrected, distance_within, suspects
+from groundline_retriever.wording.spelling import Suspect, corrected, distance_within, suspects
 
 PASSAGE = "A replica that lost its lease stops serving reads. The broker certificate is renewed from Galway."
 

@@ -1,0 +1,1 @@
+"""Words of queries: which are misspelled, and what another language has for them."""
