@@ -329,11 +329,16 @@ class Acquired(AbstractAsyncContextManager[Connection]):
         self._pool = pool
 
     async def __aenter__(self) -> Connection:
+        begun, outcome = time.perf_counter(), "cancelled"
         try:
-            self._connection = await _given(self._pool)
+            self._connection = await self._pool.acquire()
+            outcome = "given"
         except Exception as error:
+            outcome = "late" if isinstance(error, TimeoutError) else "failed"
             raise_translated(error)
             raise
+        finally:
+            CONNECTION_WAIT.record(time.perf_counter() - begun, {"outcome": outcome})
         return self._connection
 
     async def __aexit__(
@@ -351,22 +356,6 @@ class Acquired(AbstractAsyncContextManager[Connection]):
 def acquire(pool: Pool) -> Acquired:
     """Provide a connection; the driver's errors inside are translated by database_errors()."""
     return Acquired(pool)
-
-
-async def _given(pool: Pool) -> "PoolConnectionProxy[asyncpg.Record]":
-    begun, outcome = time.perf_counter(), "cancelled"
-    try:
-        connection = await pool.acquire()
-        outcome = "given"
-    except TimeoutError:
-        outcome = "late"
-        raise
-    except Exception:
-        outcome = "failed"
-        raise
-    finally:
-        CONNECTION_WAIT.record(time.perf_counter() - begun, {"outcome": outcome})
-    return connection
 
 
 @asynccontextmanager

@@ -30,6 +30,8 @@ def options_of(
     if len(collections) != 1:
         return given, violations
     [settings] = collections.values()
+    if not settings.rerank.ByteSize():  # what is given has been checked by itself
+        return given, violations
     options = options_pb2.RerankOptions()
     options.CopyFrom(settings.rerank)
     options.MergeFrom(given)

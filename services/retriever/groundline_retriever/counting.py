@@ -1,9 +1,8 @@
 """Facets of a search, counted beside it within a time of their own."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, Self
 
 import structlog
 from groundline.v1 import error_pb2, passage_pb2
@@ -28,11 +27,26 @@ type _Counted = Sequence[pb.Facet] | passage_pb2.Degradation
 _log = structlog.get_logger(__name__)
 
 
-class Counting:
-    """Facets that are being counted; none if the request asks for none."""
+class CountedFacets:
+    """The request's facets, counted while a block runs, and no longer; none if the request asks for none."""
 
-    def __init__(self, task: "asyncio.Task[_Counted] | None") -> None:
-        self._task = task
+    def __init__(
+        self,
+        store: ChunkStore,
+        request: pb.SearchRequest,
+        collection_ids: Sequence[str],
+        selection: Selection,
+    ) -> None:
+        self._task: asyncio.Task[_Counted] | None = None
+        if request.facets:
+            self._task = asyncio.create_task(_counted(store, request, collection_ids, selection))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._task is not None:
+            self._task.cancel()
 
     async def add_to(self, response: pb.SearchResponse) -> None:
         """Put the counts into the response, or the reason why they are missing."""
@@ -43,21 +57,6 @@ class Counting:
             response.degraded.append(counted)
         else:
             response.facets.extend(counted)
-
-
-@asynccontextmanager
-async def facets_beside(
-    store: ChunkStore, request: pb.SearchRequest, collection_ids: Sequence[str], selection: Selection
-) -> AsyncIterator[Counting]:
-    """Count the request's facets while the block runs, and no longer."""
-    if not request.facets:
-        yield Counting(None)
-        return
-    task = asyncio.create_task(_counted(store, request, collection_ids, selection))
-    try:
-        yield Counting(task)
-    finally:
-        task.cancel()
 
 
 async def _counted(

@@ -137,6 +137,8 @@ class IndexedCollection:
 
     def options(self, given: options_pb2.RetrievalOptions) -> options_pb2.RetrievalOptions:
         """Return the collection's defaults, with what a request gives in their place."""
+        if not self.settings.retrieval.ByteSize():
+            return given
         merged = options_pb2.RetrievalOptions()
         merged.CopyFrom(self.settings.retrieval)
         merged.MergeFrom(given)

@@ -28,7 +28,7 @@ from groundline_validation import options_of
 from opentelemetry import trace
 
 from groundline_retriever.arms import Arms, Groups, Stopwatch, Translation, beside
-from groundline_retriever.counting import facets_beside
+from groundline_retriever.counting import CountedFacets
 from groundline_retriever.domain import IndexedCollection, Selection
 from groundline_retriever.passages import FetchedChunk, Wanted, add_passages, highlights_of, wanted_for
 from groundline_retriever.ports import ChunkStore
@@ -209,7 +209,7 @@ class SearchService:
             groups = self._arms.grouped(collections, request.options.retrieval, rerank.fusion)
             selection = _selection(caller, request)
             await self._require_budget(caller, rerank, groups)
-            async with facets_beside(self._store, request, list(settings), selection) as facets:
+            with CountedFacets(self._store, request, list(settings), selection) as facets:
                 found = await self._passages(request, selection, rerank, groups, watch)
                 corrections = await self._corrections(request, selection, groups, found.response)
                 if corrections:

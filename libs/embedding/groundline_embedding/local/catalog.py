@@ -113,6 +113,7 @@ KNOWN_MODELS: Final = (
         E5_KEYWORD_WEIGHT,
     ),
 )
+_BY_NAME: Final = {model.name: model for model in KNOWN_MODELS}
 
 
 def similarity_floor(name: str) -> float:
@@ -135,7 +136,7 @@ def knows_many_languages(name: str) -> bool:
 
 def find_model(name: str) -> KnownModel | None:
     """Return the known model of this name, or None."""
-    return next((model for model in KNOWN_MODELS if model.name == name), None)
+    return _BY_NAME.get(name)
 
 
 def fetched_directory(cache_dir: Path, name: str) -> Path:

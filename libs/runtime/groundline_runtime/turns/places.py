@@ -81,14 +81,10 @@ class ClientTurns:
         self._queue.take(client)
 
     def _leave(self, client: str, held_seconds: float) -> None:
+        granted = []
         with self._lock:
             self._free += 1
             self._queue.leave(client, held_seconds)
-        self._grant()
-
-    def _grant(self) -> None:
-        granted = []
-        with self._lock:
             while self._free and (first := self._queue.pop(self._share)):
                 client, asked = first
                 if asked.set_running_or_notify_cancel():

@@ -82,8 +82,10 @@ class ClientQueue[T]:
     def pop(self, max_taken: int | None = None) -> tuple[str, T] | None:
         """Take out whose turn it is, with its client; None if nothing waits, or only of clients that hold
         `max_taken` places."""
-        client = min(self._lines, key=self._order, default=None)
-        if client is None or (max_taken is not None and self.taken(client) >= max_taken):
+        if not self._lines:
+            return None
+        client = min(self._lines, key=self._order)
+        if max_taken is not None and self.taken(client) >= max_taken:
             return None
         item = self._lines[client].pop()
         self._took_from(client)

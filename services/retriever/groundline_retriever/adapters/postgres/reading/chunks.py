@@ -203,20 +203,7 @@ async def _fetched(
     `shape` is the SQL of which chunks come with a wanted one, of its vector, of lines, and the column of
     `collections` that names the partition.
     """
-    place, vector_column, lines, column = shape
-    statement = _FETCH.format(
-        table=f"chunks_p{partition_id:d}",
-        partition_id=partition_id,
-        place=place,
-        column=column,
-        unchanged="" if column == "partition_id" else _UNCHANGED,
-        vector=vector_column,
-        lines=lines,
-        revision=current_revision("d"),
-        visible=is_readable_document("$1", "c"),
-        readable=is_readable_collection("$1", "k"),
-        unchanged_since="" if as_of is None else _UNCHANGED_SINCE,
-    )
+    statement = _statement(partition_id, shape, is_past=as_of is not None)
     try:
         rows = await connection.fetch(
             statement,
@@ -228,6 +215,24 @@ async def _fetched(
     except asyncpg.UndefinedTableError:
         return ()
     return found_chunks(rows)
+
+
+@lru_cache(maxsize=1000)
+def _statement(partition_id: int, shape: tuple[str, str, str, str], *, is_past: bool) -> str:
+    place, vector_column, lines, column = shape
+    return _FETCH.format(
+        table=f"chunks_p{partition_id:d}",
+        partition_id=partition_id,
+        place=place,
+        column=column,
+        unchanged="" if column == "partition_id" else _UNCHANGED,
+        vector=vector_column,
+        lines=lines,
+        revision=current_revision("d"),
+        visible=is_readable_document("$1", "c"),
+        readable=is_readable_collection("$1", "k"),
+        unchanged_since=_UNCHANGED_SINCE if is_past else "",
+    )
 
 
 def found_chunks(rows: Iterable[asyncpg.Record]) -> Sequence[FetchedChunk]:
