@@ -42,10 +42,10 @@ def _words(key: str, before: str = "", after: str = "", flags: int = 0) -> re.Pa
     return re.compile(f"{before}(?:{'|'.join(found)}){after}", re.IGNORECASE | flags)
 
 
-_MONTHS: Final = _numbered("months")
+MONTHS: Final = _numbered("months")
 _SEASONS: Final = _numbered("seasons")
 _YEAR: Final = r"(?:1[5-9]|20)\d\d"
-_NAMES: Final = "|".join(sorted(_MONTHS, key=len, reverse=True))
+_NAMES: Final = "|".join(sorted(MONTHS, key=len, reverse=True))
 _TIME: Final = re.compile(
     rf"(?<![\w.,:/$€£-])(?:"
     rf"(?P<iso>{_YEAR}-\d\d(?:-\d\d)?)"
@@ -249,7 +249,7 @@ def _days_of(match: re.Match[str]) -> Period | None:
             return _days(*reversed([int(part) for part in dotted.split(".")]))
         if month := groups["month"]:
             day = groups["day"] or groups["us_day"]
-            return _days(int(groups["month_year"]), _MONTHS[month.casefold()], int(day) if day else None)
+            return _days(int(groups["month_year"]), MONTHS[month.casefold()], int(day) if day else None)
         if season := groups["season"]:
             year, last = int(groups["season_year"]), 3 * _SEASONS[season.casefold()] + 2
             return Period(_days(year, last - 2).start, _days(year, last).end)

@@ -12,7 +12,8 @@ from groundline_language import guess_language
 from groundline_language.terms import content_terms
 
 from groundline_generator.domain.checking.differences import Deviation
-from groundline_generator.domain.checking.disagreement import Asked, Statement, disagreement, document_of
+from groundline_generator.domain.checking.disagreement import disagreement
+from groundline_generator.domain.checking.statements import Asked, Statement, document_of, statement
 from groundline_generator.domain.checking.verdicts import deviation
 from groundline_generator.domain.markers import masked
 from groundline_generator.domain.reading import Reading, read
@@ -126,15 +127,15 @@ class CitedAnswer:
     def _otherwise(self, query: str, claim: CitedClaim, number: int) -> Iterator[Disagreement]:
         """Yield what passages of other documents say otherwise than a claim of this one, one of each."""
         language = guess_language(claim.text) or self._evidence[number].language
-        asked = Asked.of(query, language)
-        terms = content_terms(claim.text, language)
-        if asked.terms.isdisjoint(terms):
+        asked = Asked.of(query, guess_language(query) or language)
+        found = self._evidence[number].statement_of(claim.text, language)
+        if found is None:
             return
-        ours = Statement(claim.text, terms, self._evidence[number].about(claim.text, language))
+        ours = found._replace(text=claim.text)
         for other, evidence in self._evidence.items():
             if document_of(self.passages[other]) == document_of(self.passages[number]):
                 continue
-            differing = (disagreement(asked, ours, theirs) for theirs in evidence.statements(language))
+            differing = (disagreement(asked, ours, theirs) for theirs in evidence.statements(asked.language))
             said = next((each for each in differing if each is not None), None)
             if said is not None:
                 yield Disagreement(number, said[0], other, said[1])
@@ -214,20 +215,18 @@ class _Evidence:
                     best, best_score = sentence.text, score
         return best
 
-    def statements(self, language: str | None) -> Iterator[Statement]:
+    def statements(self, asked: str | None) -> Iterator[Statement]:
         """Yield the sentences, each with the title, the context, its headings and the sentence before it."""
-        above = f"{self._passage.title} {self._passage.context}"
-        before = ""
-        for sentence in self._reading.sentences(language):
-            yield Statement(sentence.text, sentence.terms, f"{above} {sentence.segment.heading} {before}")
-            before = sentence.text
+        language = self.language or asked
+        sentences = self._reading.sentences(language)
+        return (statement(self._passage, sentences, place, language) for place in range(len(sentences)))
 
-    def about(self, claim: str, language: str | None) -> str:
-        """Return what says of which thing the sentence speaks that shares the most terms with a claim."""
-        wanted = frozenset(content_terms(claim, language))
-        statements = self.statements(language)
-        best = max(statements, key=lambda each: len(wanted.intersection(each.terms)), default=None)
-        return best.about if best else ""
+    def statement_of(self, claim: str, language: str | None) -> Statement | None:
+        """Return the sentence that shares the most terms with a claim."""
+        wanted = frozenset(content_terms(claim, self.language or language))
+        return max(
+            self.statements(language), key=lambda each: len(wanted.intersection(each.terms)), default=None
+        )
 
     def terms(self, language: str | None) -> frozenset[str]:
         """Return the terms of title, context and text, read as one language."""

@@ -1,165 +1,181 @@
-"""Rules for two sources that answer the same question differently: with another number, or with a negation.
+"""Rules for two sources that answer the same question differently: with another value, or with a negation.
 
-They flag what a reader has to decide. Sentences count as being of one matter if both have what the question
-asks about, name the same things, and share at least half of their terms; a condition that only one of them
-has (a year, a temperature, a limit) makes them two matters.
+They flag what a reader has to decide. Two sentences answer the same if each has, in it or above it, what the
+other has of the question, and both are of one matter.
 """
 
 import re
-from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Sequence
+from itertools import chain, product
+from typing import Final
 
-from groundline.v1 import generator_service_pb2 as pb
 from groundline_language.terms import content_terms
 
-from groundline_generator.domain.asking.asked import DATE, NUMBER, asked_for
 from groundline_generator.domain.checking.differences import denied_alone
+from groundline_generator.domain.checking.matters import VALUE, is_of_one_matter, names_the_same
+from groundline_generator.domain.checking.statements import (
+    CONDITION,
+    WORD,
+    Asked,
+    Statement,
+    conditions,
+    forms_of,
+    is_said,
+)
+from groundline_generator.domain.checking.values import Value, asked_unit, persons, values
 from groundline_generator.domain.checking.wording import WordedText
-from groundline_generator.domain.signs import Quantity, beginning, designations, names, quantities, words
+from groundline_generator.domain.signs import quantities
 
 _SAME_MATTER: Final = 0.5
-_SAME_SENTENCE: Final = 0.75
-"""Minimum shares of common terms, numbers aside, in the shorter sentence: for a number with a unit, and for
-one without. A negation has to be of the same terms."""
-
-_MINIMUM_COMMON: Final = 2
+"""Minimum share of common terms, in the shorter sentence, of which one denies the other."""
 
 _NEGATIONS: Final = frozenset(["cannot", "never", "nobodi", "noth", "nie", "niemal"])
 """Terms that only one of two sentences has if it denies the other."""
 
-# "What torque do the screws need?", "Wie werden die Schrauben angezogen?": German nouns have a capital.
-_LAST_VERB: Final = re.compile(
-    r"(\b(?:do|does|did)\b.*|\b(?:wird|werden|wurden?|muss|müssen|soll|sollen|kann|können|darf|dürfen)\b.*)"
-    r"\s[a-zäöüß]+\s*[?.!]*\s*$"
+_CONDITION_BEFORE: Final = re.compile(
+    rf"(?:{CONDITION.pattern}\s+(?:\w+\s+)?|\b(?:at|of|on|in|from|um|am|von|im)\s+)+$", re.IGNORECASE
 )
 
-_CONDITION: Final = re.compile(
-    r"\b(?:if|unless|except|only|until|before|after|since|at least|at most|up to|more than|less than|maximum"
-    r"|minimum|wenn|falls|außer|nur|bis|bevor|nach|seit|ab|mindestens|höchstens|maximal|minimal|mehr als"
-    r"|weniger als|über|unter|(?:mon|tues|wednes|thurs|fri|satur|sun)days?"
-    r"|(?:mon|diens|donners|frei|sams|sonn)tags?|mittwochs?|sonnabends?)\b",
-    re.IGNORECASE,
+_LOOKED_AT: Final = 60
+"""Characters before a value among which its conditions stand."""
+
+_CLAUSE: Final = re.compile(
+    r"[;:]\s|,\s(?=\w+\s(?:of|davon)\s)|\s(?:and|but|so|which|und|aber|sowie|wobei)\s", re.IGNORECASE
 )
-_QUALIFIER: Final = re.compile(
-    r"\b(?:of|for|on|in|at|with|from|during|under|für|bei|beim|in|im|an|am|von|vom|mit|des|der|zum|zur|während)\s+"
-    r"(?:(?:the|an?|all|each|every|any|dem|den|der|das|die|eine[mnrs]?|jede[mnrs]?|allen?)\s+)?([^\W\d_]+)",
-    re.IGNORECASE,
-)
-
-
-class Statement(NamedTuple):
-    """A sentence of a passage with its terms, and what says of which thing it speaks: headings, title and
-    context, and the sentence before."""
-
-    text: str
-    terms: Sequence[str]
-    about: str
-
-
-class Asked(NamedTuple):
-    """A question, as two answers to it are compared."""
-
-    terms: frozenset[str]
-    """Its terms but the verb at its end, which an answer may rephrase."""
-    conditions: frozenset[str]
-    """Its own words of conditions, such as "maximum", which an answer need not repeat."""
-    wants_number: bool
-    language: str | None
-
-    @property
-    def needed(self) -> int:
-        """Minimum of its terms that two answers share."""
-        return min(_MINIMUM_COMMON, len(self.terms))
-
-    @classmethod
-    def of(cls, query: str, language: str | None) -> "Asked":
-        matter = _LAST_VERB.sub(r"\1", query)
-        terms = frozenset(content_terms(matter, language))
-        return cls(terms, _conditions(query), asked_for(query) in (NUMBER, DATE), language)
-
-
-def document_of(passage: pb.NumberedPassage) -> str:
-    """Return what tells a passage's document from the others."""
-    return passage.uri or passage.title or passage.chunk_id or str(passage.number)
+"""Where a sentence goes on to another matter."""
 
 
 def disagreement(asked: Asked, ours: Statement, theirs: Statement) -> tuple[str, str] | None:
     """Return what each of two sentences says, if they answer the question differently."""
-    # Numbers are read only where the rest is of one matter: that takes longer than all else.
+    if asked.kinds is not None:
+        return _other_value(asked, ours, theirs)
+    return _denial(asked, ours, theirs)
+
+
+def _other_value(asked: Asked, ours: Statement, theirs: Statement) -> tuple[str, str] | None:
+    if asked.kinds is None or not (asked.may_be_of(ours) and asked.may_be_of(theirs)):
+        return None
+    inside = asked.inside(theirs)
+    if not inside or inside.isdisjoint(asked.inside(ours)):
+        return None
+    own, other = asked.held(ours, asked.inside(ours)), asked.held(theirs, inside)
+    if not asked.is_told_by(own.everywhere & other.everywhere):
+        return None
+    if not (own.inside <= asked.free | other.everywhere and other.inside <= asked.free | own.everywhere):
+        return None
+    if "person" in asked.kinds:
+        return _other_person(asked, ours, theirs)
+    pair = _apart(asked, ours, theirs)
+    if pair is None:
+        return None
+    first, second = (
+        each._replace(text=_clause(each.text, value))
+        for each, value in zip((ours, theirs), pair, strict=True)
+    )
+    if not is_of_one_matter(asked, first, second, ours, theirs, pair):
+        return None
+    return pair[0].shown, pair[1].shown
+
+
+def _other_person(asked: Asked, ours: Statement, theirs: Statement) -> tuple[str, str] | None:
+    """Return the one person that either statement names, if they are two."""
+    known = frozenset(word.casefold() for word in WORD.findall(f"{asked.text} {ours.about} {theirs.about}"))
+    named = [[*dict.fromkeys(persons(each.text, known))] for each in (ours, theirs)]
+    if [len(each) for each in named] != [1, 1]:
+        return None
+    [[first], [second]] = named
+    if not frozenset(first.split()).isdisjoint(second.split()) or not asked.terms - asked.free:
+        return None
+    rest = [
+        each._replace(text=each.text.replace(name, VALUE))
+        for each, name in zip((ours, theirs), (first, second), strict=True)
+    ]
+    value = Value("person", 0, 0, first, 0, 0)
+    return (
+        (first, second) if is_of_one_matter(asked, rest[0], rest[1], ours, theirs, (value, value)) else None
+    )
+
+
+def _apart(asked: Asked, ours: Statement, theirs: Statement) -> tuple[Value, Value] | None:
+    """Return the values of the one kind in which two statements differ; None if there is no such kind."""
+    own, other = ([each for each in values(one.text) if not _is_asked(asked, each)] for one in (ours, theirs))
+    assert asked.kinds is not None
+    wanted = asked_unit(asked.text)
+    found = []
+    for kind in {each.kind for each in own} & {each.kind for each in other}:
+        if (wanted and kind != wanted[1]) or (not wanted and not _answers(kind, asked.kinds)):
+            continue
+        left, right = ([each for each in values_ if each.kind == kind] for values_ in (own, other))
+        if asked.is_of_limit:
+            left, right = ([each._replace(bound="") for each in side] for side in (left, right))
+        if wanted and all(any(each.unit == wanted[0] for each in side) for side in (left, right)):
+            left, right = ([each for each in side if each.unit == wanted[0]] for side in (left, right))
+        if kind == "count":
+            left, right = _of_one_thing(asked, left, right, ours.language, theirs.language)
+        if not left or not right or any(not one.differs(each) for one, each in product(left, right)):
+            continue
+        if len(left) != 1 or len(right) != 1:
+            return None
+        found.append((left[0], right[0]))
+    return found[0] if len(found) == 1 else None
+
+
+def _answers(kind: str, kinds: frozenset[str]) -> bool:
+    if not kinds:
+        return kind not in ("year", "weekday", "clock", "date")
+    return kind in kinds or kind.partition("_")[0] in kinds
+
+
+def _is_asked(asked: Asked, value: Value) -> bool:
+    return any(value.kind == each.kind and not value.differs(each) for each in asked.values)
+
+
+def _of_one_thing(
+    asked: Asked, left: Sequence[Value], right: Sequence[Value], language: str | None, other: str | None
+) -> tuple[list[Value], list[Value]]:
+    """Return the numbers of things that both statements count."""
+    own = [content_terms(each.thing, language) for each in left]
+    their = [content_terms(each.thing, other) for each in right]
+
+    def alike(one: Sequence[str], each: Sequence[str]) -> bool:
+        return any(is_said(term, forms_of(term, language, other), each) for term in one)
+
+    return (
+        [value for value, thing in zip(left, own, strict=True) if any(alike(thing, each) for each in their)],
+        [value for value, thing in zip(right, their, strict=True) if any(alike(each, thing) for each in own)],
+    )
+
+
+def _clause(text: str, value: Value) -> str:
+    """Return the part of a sentence that holds a value, without the value and the conditions beside it."""
+    start, end = 0, len(text)
+    for cut in _CLAUSE.finditer(text):
+        if cut.end() <= value.start:
+            start = cut.end() if cut.group()[0] in ";:" else cut.start()
+        elif cut.start() >= value.end:
+            end = cut.start()
+            break
+    # What stands right before a value is part of it: "after three months".
+    near = max(start, value.start - _LOOKED_AT)
+    before = text[start:near] + _CONDITION_BEFORE.sub("", text[near : value.start])
+    return f"{before} {VALUE} {text[value.end : end]}"
+
+
+def _denial(asked: Asked, ours: Statement, theirs: Statement) -> tuple[str, str] | None:
     if len(asked.terms.intersection(ours.terms).intersection(theirs.terms)) < asked.needed:
         return None
-    if not _is_of_the_question(asked, ours, theirs):
+    mine, their = frozenset(ours.terms), frozenset(theirs.terms)
+    if (mine ^ their) - _NEGATIONS or len(mine & their) / max(1, min(len(mine), len(their))) < _SAME_MATTER:
         return None
-    own, other = list(quantities(ours.text)), list(quantities(theirs.text))
-    mine, their = _terms(ours, own, asked.language), _terms(theirs, other, asked.language)
-    share = len(mine & their) / max(1, min(len(mine), len(their)))
-    if share < _SAME_MATTER or not _names_the_same(ours, theirs, asked.language):
+    if not names_the_same(ours, theirs, asked, ours, theirs):
         return None
-    if (_conditions(ours.text) ^ _conditions(theirs.text)) - asked.conditions:
+    if (conditions(ours.text) ^ conditions(theirs.text)) - asked.conditions:
         return None
-    if _qualified(ours, theirs, asked.language) or _qualified(theirs, ours, asked.language):
+    own, other = (
+        frozenset(chain.from_iterable(one.values for one in quantities(each.text))) for each in (ours, theirs)
+    )
+    if own != other:
         return None
-    pair = _different(own, other)
-    if pair and (pair[0].unit or (asked.wants_number and share >= _SAME_SENTENCE)):
-        return pair[0].shown, pair[1].shown
-    if pair is None and not (mine ^ their) - _NEGATIONS and _values(own) == _values(other):
-        own_words, other_words = (WordedText(each.text, asked.language) for each in (ours, theirs))
-        found = denied_alone(own_words, other_words) or denied_alone(other_words, own_words)
-        return (ours.text.strip(), theirs.text.strip()) if found else None
-    return None
-
-
-def _is_of_the_question(asked: Asked, ours: Statement, theirs: Statement) -> bool:
-    """Tell whether what either has of the question stands in or above the other, too."""
-
-    def held(statement: Statement) -> frozenset[str]:
-        return asked.terms.intersection((*statement.terms, *content_terms(statement.about, asked.language)))
-
-    return asked.terms.intersection(ours.terms) <= held(theirs) and asked.terms.intersection(
-        theirs.terms
-    ) <= held(ours)
-
-
-def _names_the_same(ours: Statement, theirs: Statement, language: str | None) -> bool:
-    """Tell whether what either names, by a designation or a name, stands in or above the other, and what
-    stands above both is not of different designations."""
-    placed = [designations(f"{each.about} {each.text}") for each in (ours, theirs)]
-    if all(placed) and placed[0].isdisjoint(placed[1]):
-        return False
-    for one, other in ((ours, theirs), (theirs, ours)):
-        around = f"{other.about} {other.text}"
-        if not designations(one.text) <= designations(around):
-            return False
-        known = words(around)
-        if any(beginning(name) not in known for name in names(one.text, language)):
-            return False
-    return True
-
-
-def _different(own: Sequence[Quantity], other: Sequence[Quantity]) -> tuple[Quantity, Quantity] | None:
-    """Return the one number in which they differ; None if it is none, several, or one without its like."""
-    left = [one for one in own if not any(one.is_of_value(each) for each in other)]
-    right = [one for one in other if not any(one.is_of_value(each) for each in own)]
-    if len(left) == len(right) == 1 and left[0].unit == right[0].unit and len(own) == len(other):
-        return left[0], right[0]
-    return None
-
-
-def _values(found: Iterable[Quantity]) -> frozenset[str]:
-    return frozenset().union(*(one.values for one in found))
-
-
-def _conditions(text: str) -> frozenset[str]:
-    return frozenset(match.casefold() for match in _CONDITION.findall(text))
-
-
-def _qualified(ours: Statement, theirs: Statement, language: str | None) -> bool:
-    """Tell whether one sentence is of something narrower: "for managers", "of the sensor"."""
-    of = " ".join(_QUALIFIER.findall(ours.text))
-    known = frozenset((*theirs.terms, *content_terms(theirs.about, language)))
-    return not known.issuperset(content_terms(of, language))
-
-
-def _terms(statement: Statement, found: Iterable[Quantity], language: str | None) -> frozenset[str]:
-    shown = content_terms(" ".join(one.shown for one in found), language)
-    return frozenset(statement.terms).difference(shown)
+    own_words, other_words = (WordedText(each.text, asked.language) for each in (ours, theirs))
+    found = denied_alone(own_words, other_words) or denied_alone(other_words, own_words)
+    return (ours.text.strip(), theirs.text.strip()) if found else None

@@ -16,7 +16,8 @@ from groundline_language import guess_language
 from groundline_language.concepts import related
 from groundline_language.terms import content_terms
 
-from groundline_generator.domain.checking.disagreement import Asked, Statement, disagreement, document_of
+from groundline_generator.domain.checking.disagreement import disagreement
+from groundline_generator.domain.checking.statements import Asked, Statement, document_of, statement
 from groundline_generator.domain.comparing import compared
 from groundline_generator.domain.quoting.candidates import Candidate, Question
 from groundline_generator.domain.quoting.choosing import choose, in_reading_order, lead_of
@@ -242,24 +243,20 @@ class _Work:
     ) -> Candidate | None:
         """Return the best sentence of another document that answers differently than the first one chosen."""
         best = chosen[0]
-        asked = Asked.of(question.text, best.language)
-        ours = self._statement(best)
+        asked = Asked.of(question.text, question.language or best.language)
+        ours = [self._statement(each) for each in chosen if each.passage == best.passage]
         for candidate in ranked:
             if candidate.score < _RIVAL_SHARE * best.score:
                 return None
-            if (
-                candidate.language == best.language
-                and not candidate.is_of_other_question
-                and not self._is_same_document(candidate, best)
-                and disagreement(asked, ours, self._statement(candidate)) is not None
-            ):
-                return None if candidate in chosen else candidate
+            if not candidate.is_of_other_question and not self._is_same_document(candidate, best):
+                theirs = self._statement(candidate)
+                if any(disagreement(asked, each, theirs) is not None for each in ours):
+                    return None if candidate in chosen else candidate
         return None
 
     def _statement(self, candidate: Candidate) -> Statement:
-        passage = self._passages[candidate.passage]
-        about = f"{passage.title} {passage.context} {candidate.sentence.segment.heading}"
-        return Statement(candidate.sentence.text, candidate.sentence.terms, about)
+        sentences = self._readings[candidate.passage].sentences(candidate.language)
+        return statement(self._passages[candidate.passage], sentences, candidate.position, candidate.language)
 
     def _is_same_document(self, first: Candidate, second: Candidate) -> bool:
         return document_of(self._passages[first.passage]) == document_of(self._passages[second.passage])

@@ -31,6 +31,29 @@ DISAGREEING = [
      "Die Schrauben des Deckels sind mit 10 Nm anzuziehen."),
     ("Darf das Ventil im Betrieb geschlossen werden?", "Das Ventil darf im Betrieb geschlossen werden.",
      "Das Ventil darf im Betrieb nicht geschlossen werden."),
+    # In other words, at other lengths, of times, things and persons, and from one language to the other.
+    ("When does the Pellworth library close on Saturdays?",
+     "On Saturdays the library of Pellworth closes at 2 p.m.",
+     "We shut the Pellworth library at 4 p.m. on Saturdays, and on Sundays at noon."),
+    ("How long is the warranty of a Vexa dishwasher?",
+     "Vexa dishwashers come with a warranty of three years.",
+     "The warranty of a Vexa dishwasher lasts two years."),
+    ("On which day does the Fern market take place?", "The Fern market takes place on Thursdays.",
+     "On Fridays the market of Fern takes place on the square."),
+    ("When is the annual meeting of the club?", "The annual meeting of the club takes place on 12 March.",
+     "The annual meeting of the club is on 19 March."),
+    ("How fast may you drive on the Solva site?", "The speed limit on the Solva site is 20 km/h.",
+     "Do not drive faster than 10 km/h on the Solva site."),
+    ("Who is the data protection officer?",
+     "The data protection officer is Miriam Castell, reached by post.",
+     "Our data protection officer is Jonas Reuter."),
+    ("Wie lang muss ein Kennwort mindestens sein?",
+     "Ein Kennwort hat mindestens 14 Zeichen und läuft nie ab.",
+     "Ihr Kennwort muss mindestens zehn Zeichen haben."),
+    ("Wie lange ist ein Angebot gültig?", "Unsere Angebote sind 30 Tage gültig.",
+     "Ein Angebot gilt sechs Wochen."),
+    ("Wie viele Stufen hat der Turm in Osk?", "Der Turm in Osk hat 212 Stufen.",
+     "Climb the 230 steps of the tower in Osk."),
 ]  # fmt: skip
 
 AGREEING = [
@@ -63,7 +86,28 @@ AGREEING = [
     ("Wie schwer ist die DN-4?", "Die DN-4 wiegt 12 kg.", "Die DN-6 wiegt 14 kg."),
     ("Wie lange ist die Garantie der Pumpe?", "Die Garantie der Pumpe beträgt 24 Monate.",
      "Die Garantie des Filters beträgt 12 Monate."),
+    # The same in another unit, nearly, within a range, or of another part, rate and year.
+    ("How long does the ferry take?", "The ferry takes 90 minutes.", "The ferry takes 1.5 hours."),
+    ("Wie lange dauert die Fahrt?", "Die Fahrt dauert 75 Minuten.", "Die Fahrt dauert 1 Stunde 15 Minuten."),
+    ("How many inhabitants does the town have?", "The town has 12,000 inhabitants.",
+     "The town has 11,964 inhabitants."),
+    ("How much does a printer weigh?", "A printer weighs between 8 and 14 kg.", "A printer weighs 11 kg."),
+    ("How many rooms does the hotel have?", "The hotel has 64 rooms.",
+     "Of our rooms in the hotel, 12 rooms are new."),
+    ("What does the permit cost?", "The permit costs 4 EUR per month.", "The permit costs 48 EUR per year."),
+    ("What does the permit cost?", "The permit costs 40 EUR.", "Until 2021 the permit cost 30 EUR."),
+    ("What does the room cost?", "The room costs 60 EUR.", "The room costs 40 EUR for members."),
+    ("Was kostet das Zimmer?", "Ein Einzelzimmer kostet 60 Euro.", "Ein Doppelzimmer kostet 95 Euro."),
+    ("Who leads the sales team?", "The sales team is led by Mara Quist.",
+     "The support team is led by Paul Berg."),
 ]  # fmt: skip
+
+
+SIBLINGS = [
+    ("How long does a permanent berth take?", "East marina", "West marina"),
+    ("How long does a permanent berth take?", "Marina Lark 2", "Marina Lark 3"),
+    ("How long does a permanent berth take?", "Berths 2023", "Berths 2025"),
+]
 
 
 def passages(*texts: str) -> list[pb.NumberedPassage]:
@@ -98,6 +142,23 @@ def test_sources_of_other_things_times_and_conditions_do_not_disagree(
     query: str, first: str, second: str
 ) -> None:
     assert said(query, f"{first} [1]", *passages(first, second)) == []
+
+
+@pytest.mark.parametrize(("query", "title", "other_title"), SIBLINGS)
+def test_documents_of_two_things_of_one_kind_do_not_disagree(
+    query: str, title: str, other_title: str
+) -> None:
+    first, second = passages("A permanent berth takes four years.", "A permanent berth takes two years.")
+    assert len(said(query, "A permanent berth takes four years. [1]", first, second)) == 1
+    first.title, second.title = title, other_title
+    assert said(query, "A permanent berth takes four years. [1]", first, second) == []
+
+
+def test_a_row_of_a_table_disagrees_with_a_sentence() -> None:
+    table = "| Limit | Value |\n|---|---|\n| Upload size | 100 MB |\n| Users | 20 |"
+    found = passages("The maximum upload size is 50 MB.", table)
+    [message] = said("What is the maximum upload size?", "The maximum upload size is 50 MB. [1]", *found)
+    assert message == '[1] says "50 MB", [2] "100 MB"'
 
 
 def test_one_document_does_not_disagree_with_itself() -> None:

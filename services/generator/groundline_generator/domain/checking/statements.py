@@ -1,0 +1,233 @@
+"""Statements of passages, and questions that two of them may answer differently."""
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from itertools import chain
+from typing import Final, NamedTuple
+
+from groundline.v1 import generator_service_pb2 as pb
+from groundline_language.concepts import is_part, related
+from groundline_language.terms import content_terms
+
+from groundline_generator.domain.checking.values import (
+    LIMIT,
+    NOUNS,
+    REPHRASED,
+    Value,
+    asked_unit,
+    kinds_asked,
+    values,
+)
+from groundline_generator.domain.forms import MIN_VARIANT_LENGTH, is_variant
+from groundline_generator.domain.quoting.quotation import quotation
+from groundline_generator.domain.reading import Sentence
+from groundline_generator.domain.references import refers_back
+from groundline_generator.domain.segments import Kind
+from groundline_generator.domain.signs import COUNTED
+
+_REMEMBERED: Final = 256
+"""Headings whose terms are cached."""
+
+_REMEMBERED_QUESTIONS: Final = 32
+
+_MINIMUM_COMMON: Final = 2
+_AUXILIARY: Final = re.compile(
+    r"\b(?:do|does|did|wird|werden|wurden?|muss|müssen|soll|sollen|kann|können|darf|dürfen)\b"
+)
+_BEFORE_NOUN: Final = frozenset({"a", "an", "the", "of", "for", "in", "on", "at", "per"})
+"""Words behind which the last one of a question is no verb."""
+
+# "may you drive" and "are refunded" have verbs, "the Polyglot app" the kind of thing that the name is of.
+_REPHRASED: Final = re.compile(
+    r"\b(?:[Ii]|you|we|one|they)\s+([a-z]+)\b|(?<=\s)[A-Z][\w-]+\s+([a-z]+)\b|\b([a-z]+ed)\b"
+)
+
+CONDITION: Final = re.compile(
+    r"\b(?:if|unless|except|only|until|before|after|since|at least|at most|up to|more than|less than|maximum"
+    r"|minimum|wenn|falls|außer|nur|bis|bevor|nach|seit|ab|mindestens|höchstens|maximal|minimal|mehr als"
+    r"|weniger als|über|unter|(?:mon|tues|wednes|thurs|fri|satur|sun)days?"
+    r"|(?:mon|diens|donners|frei|sams|sonn)tags?|mittwochs?|sonnabends?)\b",
+    re.IGNORECASE,
+)
+
+WORD: Final = re.compile(r"[^\W\d_]+")
+_DIGIT: Final = re.compile(r"\d")
+_NUMBERED: Final = frozenset(
+    chain.from_iterable(content_terms(" ".join(COUNTED), each) for each in (None, "english", "german"))
+)
+
+
+class Statement(NamedTuple):
+    """A sentence of a passage with its terms, and what says of which thing it speaks: headings, title and
+    context, and the sentence before."""
+
+    text: str
+    terms: Sequence[str]
+    about: str
+    language: str | None
+    passage: pb.NumberedPassage
+    above: str
+    """Title, context and headings alone."""
+    around: Sequence[str]
+    """Terms of `about`."""
+
+
+def statement(
+    passage: pb.NumberedPassage, sentences: Sequence[Sentence], place: int, language: str | None
+) -> Statement:
+    """Return a sentence as it is compared: a row of a table in words, an answer with its question."""
+    sentence = sentences[place]
+    before = sentences[place - 1] if place else None
+    text = quotation(sentence) if sentence.segment.kind is Kind.ROW else sentence.text
+    terms = sentence.terms
+    about = above = f"{passage.title} {passage.context} {sentence.segment.heading}"
+    around: Sequence[str] = _terms_of(above, language)
+    if before is not None:
+        about = f"{about} {before.text}"
+        around = (*around, *before.terms)
+        if before.text.rstrip().endswith("?") or refers_back(sentence.text):
+            terms = [*before.terms, *terms]
+    return Statement(text, terms, about, language, passage, above, around)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _terms_of(text: str, language: str | None) -> tuple[str, ...]:
+    return tuple(content_terms(text, language))
+
+
+class Held(NamedTuple):
+    """Terms of a question in a statement, and in it or above it."""
+
+    inside: frozenset[str]
+    everywhere: frozenset[str]
+
+
+class Asked(NamedTuple):
+    """A question, as two answers to it are compared."""
+
+    text: str
+    terms: frozenset[str]
+    free: frozenset[str]
+    """Terms by which it asks for a value, which an answer may rephrase."""
+    is_of_limit: bool
+    """Whether it asks for a bound, so that two bounds differ as values do."""
+    conditions: frozenset[str]
+    """Its own words of conditions, such as "maximum", which an answer need not repeat."""
+    kinds: frozenset[str] | None
+    """The kinds of values that it asks for; empty if any will do, None if it asks for none."""
+    values: Sequence[Value]
+    language: str | None
+    forms: Mapping[str | None, Mapping[str, frozenset[str]]]
+    """The words by which statements of a language may say each term."""
+    meanings: dict[str | None, dict[str, frozenset[str]]]
+    """Terms that words of a language say, of those looked up so far."""
+
+    @property
+    def needed(self) -> int:
+        """Minimum of its terms that two answers share."""
+        return min(_MINIMUM_COMMON, len(self.terms))
+
+    def is_told_by(self, common: frozenset[str]) -> bool:
+        """Tell whether the terms that two answers have in common are enough of it."""
+        own = self.terms - self.free
+        return not common.isdisjoint(own) and (len(common) >= self.needed or common >= own)
+
+    @classmethod
+    @lru_cache(maxsize=_REMEMBERED_QUESTIONS)
+    def of(cls, query: str, language: str | None) -> "Asked":
+        terms = frozenset(content_terms(query, language))
+        kinds = kinds_asked(query)
+        forms = {
+            other: {term: forms_of(term, language, other) for term in terms}
+            for other in (None, "english", "german")
+        }
+        return cls(
+            query,
+            terms,
+            terms.intersection(content_terms(_rephrased(query, language), language)),
+            LIMIT.search(query) is not None,
+            conditions(query),
+            kinds,
+            values(query),
+            language,
+            forms,
+            {},
+        )
+
+    def inside(self, statement: Statement) -> frozenset[str]:
+        """Return the terms in a statement."""
+        return self._said(self.terms, statement.language, statement.terms)
+
+    def held(self, statement: Statement, inside: frozenset[str]) -> Held:
+        above = self._said(self.terms - inside, statement.language, statement.around)
+        return Held(inside, inside | above)
+
+    def _said(self, among: frozenset[str], language: str | None, terms: Sequence[str]) -> frozenset[str]:
+        known = self.meanings.setdefault(language, {})
+        forms = self.forms.get(language, self.forms[None])
+        found: set[str] = set()
+        for word in terms:
+            if (meant := known.get(word)) is None:
+                meant = known[word] = frozenset(
+                    term for term, each in forms.items() if is_said(term, each, (word,))
+                )
+            found |= meant
+        return among & found
+
+    def may_be_of(self, statement: Statement) -> bool:
+        """Tell at little cost whether a statement can hold a value and one of the terms."""
+        return (
+            _DIGIT.search(statement.text) is not None
+            or not _NUMBERED.isdisjoint(statement.terms)
+            or bool(self.kinds and self.kinds & {"weekday", "person"})
+        )
+
+
+def _rephrased(query: str, language: str | None) -> str:
+    """Return the words of a question that an answer need not repeat: verbs, words for values, and the kind of
+    thing that a name is of."""
+    is_english = language == "english"
+    found = [match[match.lastindex or 0] for match in _REPHRASED.finditer(query) if is_english]
+    # "What torque do the screws need?", "Wie werden die Schrauben angezogen?": German nouns have a capital.
+    *before, last = query.rstrip(" ?.!").split(" ")
+    if last.islower() and before and before[-1] not in _BEFORE_NOUN and _AUXILIARY.search(" ".join(before)):
+        found.append(last)
+    if unit := asked_unit(query):
+        found.append(unit[2])
+    # In German a noun has a capital, and a verb of the third person ends with a t.
+    for word in WORD.findall(query):
+        is_noun = language == "german" and word[0].isupper()
+        if (
+            (not is_noun or word.casefold() in NOUNS)
+            and not REPHRASED.isdisjoint(content_terms(word, language))
+        ) or (language == "german" and word.islower() and word.endswith("t")):
+            found.append(word)
+    return " ".join(found)
+
+
+def forms_of(term: str, language: str | None, other: str | None) -> frozenset[str]:
+    if language is None or other is None:
+        return frozenset((term,))
+    return frozenset((term,)) | related(term, language, other)
+
+
+def is_said(term: str, forms: frozenset[str], terms: Sequence[str]) -> bool:
+    return not forms.isdisjoint(terms) or any(
+        (
+            len(term) >= MIN_VARIANT_LENGTH
+            and len(each) >= MIN_VARIANT_LENGTH
+            and is_variant(term.rstrip("s"), each.rstrip("s"))
+        )
+        or any(is_part(form, each) for form in forms)
+        for each in terms
+    )
+
+
+def conditions(text: str) -> frozenset[str]:
+    return frozenset(match.casefold() for match in CONDITION.findall(text))
+
+
+def document_of(passage: pb.NumberedPassage) -> str:
+    """Return what tells a passage's document from the others."""
+    return passage.uri or passage.title or passage.chunk_id or str(passage.number)

@@ -1,0 +1,399 @@
+"""Values that sentences state, compared whatever their unit: numbers, money, times of day, dates, persons."""
+
+import re
+import tomllib
+from collections.abc import Container, Iterator, Mapping, Sequence
+from importlib.resources import files
+from itertools import chain
+from typing import Any, Final, NamedTuple
+
+from groundline_language.terms import content_terms
+
+from groundline_generator.domain.asking.times import MONTHS
+from groundline_generator.domain.signs import COUNTED, UNITS
+
+_WORDS_OF: Final[Mapping[str, Any]] = tomllib.loads(
+    (files("groundline_generator.domain.checking") / "values.toml").read_text(encoding="utf-8")
+)
+_WORDS: Final[Mapping[str, str]] = _WORDS_OF["words"]
+
+_DIMENSIONS: Final[Mapping[str, tuple[str, float, float]]] = {
+    unit: (dimension, *((each[0], each[1]) if isinstance(each, list) else (each, each)))
+    for dimension, units in _WORDS_OF["units"].items()
+    for unit, each in units.items()
+}
+"""Dimension of a unit, and the least and the greatest size of one."""
+
+_SCALES: Final = {"thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
+
+
+def _choice(key: str) -> frozenset[str]:
+    return frozenset(_WORDS[key].split("|"))
+
+
+_ROUGH, _TO, _BETWEEN, _AND, _CLOCK = map(_choice, ("rough", "to", "between", "and", "clock"))
+_AT_LEAST, _AT_MOST = _choice("at_least"), _choice("at_most")
+_NUMBERED: Final = {
+    name: number for number, names in enumerate(_WORDS["weekdays"].split()) for name in names.split("|")
+}
+REPHRASED: Final = frozenset(
+    chain.from_iterable(content_terms(_WORDS["verbs"], each) for each in ("english", "german"))
+)
+"""Terms of a question by which it asks for a value, and which an answer need not repeat."""
+
+DOCUMENTS: Final = frozenset(
+    chain.from_iterable(content_terms(_WORDS["documents"], each) for each in ("english", "german"))
+)
+"""Terms by which titles tell kinds of documents, not of things."""
+
+NOUNS: Final = frozenset(_WORDS["verbs"].split())
+"""The same as they are written; a German noun has to be one of them."""
+
+PART, LIMIT, _MOST, _LEAST = (
+    re.compile(_WORDS[key], re.IGNORECASE | re.VERBOSE) for key in ("part", "limit", "most", "least")
+)
+_COMPOUNDS: Final = tuple(_WORDS["compounds"].split())
+
+_ASKS: Final = tuple(
+    (re.compile(each["words"], re.IGNORECASE | re.VERBOSE), frozenset(each["kinds"].split()))
+    for each in _WORDS_OF["asks"]
+)
+
+_COUNTS: Final = re.compile(r"\b(?:how many|wie ?viele?)\s+(?P<unit>[^\W\d_]+)", re.IGNORECASE)
+
+_TOKEN: Final = re.compile(
+    r"(?P<number>\d+(?:[.,:]\d+)*)|(?P<word>[ap]\.m\b\.?|[^\W\d_]+(?:['’.-][^\W\d_]+)*[²³]?|°[CF]?)|(?P<mark>[^\w\s])"
+)
+_PERSON: Final = re.compile(
+    r"(?<![^\W\d_])[A-ZÄÖÜ][^\W\d_]+(?:[-'’][A-ZÄÖÜ][^\W\d_]+)?(?:\s(?:van|von|de|der|den|bin|al))?"
+    r"(?:\s[A-ZÄÖÜ][^\W\d_]+(?:[-'’][A-ZÄÖÜ][^\W\d_]+)?){1,2}"
+)
+_THOUSANDS: Final = re.compile(r"\d{1,3}(?:[.,]\d{3})+")
+_YEAR: Final = re.compile(r"1[5-9]\d\d|20\d\d")
+_DASHES: Final = frozenset("-–—")
+_HOURS: Final = re.compile(r"(\d{1,2})(?:[:.](\d\d))?")
+_PREPOSITIONS: Final = frozenset({"at", "by", "with", "bei", "mit", "um", "von"})
+_HALVES: Final = {"am": 0, "pm": 12}
+_LONGEST_MONTH: Final = 31
+_ROUGHLY: Final = 0.1
+"""Share by which a value that is said to be rough may be off."""
+
+_ROUNDED: Final = 0.01
+"""The same of numbers from a thousand on of which one ends in zeros."""
+
+
+class Value(NamedTuple):
+    """A value of a `kind`, from `low` to `high`; `thing` holds the words beside a number that has no unit."""
+
+    kind: str
+    low: float
+    high: float
+    shown: str
+    start: int
+    end: int
+    bound: str = ""
+    is_rough: bool = False
+    thing: str = ""
+    unit: str = ""
+
+    @property
+    def is_range(self) -> bool:
+        return self.low != self.high
+
+    def differs(self, other: "Value") -> bool:
+        """Tell whether both cannot be true of one thing: a range may hold the other, or one be rounded."""
+        ours, theirs = self._bounded(other), other._bounded(self)
+        slack = 0.0
+        if self.is_rough or other.is_rough:
+            slack = _ROUGHLY * max(abs(self.high), abs(other.high))
+        elif (
+            min(self.low, other.low) >= 1000 and self.kind == "count" and (self._is_round or other._is_round)
+        ):
+            slack = _ROUNDED * max(self.high, other.high)
+        return (
+            ours[1] + slack < theirs[0]
+            or theirs[1] + slack < ours[0]
+            or (self.kind == "clock" and self.is_range and other.is_range and ours != theirs)
+        )
+
+    @property
+    def _is_round(self) -> bool:
+        return self.low % 100 == 0
+
+    def _bounded(self, other: "Value") -> tuple[float, float]:
+        if self.bound == other.bound or not self.bound:
+            return self.low, self.high
+        return (self.low, float("inf")) if self.bound == "least" else (float("-inf"), self.high)
+
+
+def kinds_asked(query: str) -> frozenset[str] | None:
+    """Return the kinds of values that a question asks for, empty if any will do; None if it asks for none."""
+    return next((kinds for pattern, kinds in _ASKS if pattern.search(query)), None)
+
+
+def asked_unit(query: str) -> tuple[str, str, str] | None:
+    """Return the unit that a question counts, its kind and its word: "how many days", "wie viele Stunden"."""
+    found = _COUNTS.search(query)
+    unit = UNITS.get(found["unit"].casefold()) if found else None
+    return (unit, _kind(unit), found["unit"]) if found and unit and unit not in _SCALES else None
+
+
+def _kind(unit: str) -> str:
+    return _DIMENSIONS[unit][0] if unit in _DIMENSIONS else unit
+
+
+class _Token(NamedTuple):
+    kind: str
+    text: str
+    start: int
+    end: int
+
+    @property
+    def folded(self) -> str:
+        return self.text.casefold()
+
+
+def _tokens(text: str) -> list[_Token]:
+    return [
+        _Token(str(match.lastgroup), match.group(), match.start(), match.end())
+        for match in _TOKEN.finditer(text)
+    ]
+
+
+def persons(text: str, known: Container[str]) -> list[str]:
+    """Return what may be the full names of persons: two or three words with a capital, none of them known."""
+    return [
+        found.group()
+        for found in _PERSON.finditer(text)
+        if not any(word.casefold() in known for word in found.group().split())
+    ]
+
+
+def values(text: str) -> list[Value]:
+    """Return the values of a sentence in their order, of which two that are joined are one."""
+    tokens = _tokens(text)
+    found: list[tuple[Value, int, int]] = []
+    place = 0
+    while place < len(tokens):
+        value, after = _value_at(tokens, place)
+        if value is None:
+            place += 1
+            continue
+        found.append((value, place, after))
+        place = after
+    joined = list(_joined(tokens, found))
+    if len(joined) == 1 and not joined[0].bound:
+        bound = "most" if _MOST.search(text) else "least" if _LEAST.search(text) else ""
+        joined[0] = joined[0]._replace(bound=bound)
+    return joined
+
+
+def _at(tokens: Sequence[_Token], place: int) -> _Token | None:
+    return tokens[place] if 0 <= place < len(tokens) else None
+
+
+def _value_at(tokens: Sequence[_Token], place: int) -> tuple[Value | None, int]:
+    token = tokens[place]
+    day = _NUMBERED.get(token.folded.rstrip("s")) if token.kind == "word" and len(token.text) > 3 else None
+    if day is not None:
+        return Value("weekday", day, day, token.text, token.start, token.end), place + 1
+    number = _number(token, _at(tokens, place + 1))
+    before = _at(tokens, place - 1)
+    if number is None or (before and before.end == token.start and before.text in "/.:_§#"):
+        return None, place
+    start, after = token.start, place + 1
+    following = _at(tokens, after)
+    if before and before.text in "€$£":
+        start, unit = before.start, UNITS[before.text]
+        return _measured(tokens, place, number, unit, start, after)
+    clock = _clock(tokens, place, number)
+    if clock is not None:
+        return clock
+    if following and following.folded in UNITS and UNITS[following.folded] in _SCALES:
+        number, after = number * _SCALES[UNITS[following.folded]], after + 1
+        following = _at(tokens, after)
+    beyond = _at(tokens, after + 1) if following and following.text in _DASHES else None
+    if beyond and beyond.folded in UNITS:
+        after, following = after + 1, beyond
+    counted = UNITS.get(following.folded) if following else None
+    if counted is None and following and following.text[0].isupper():
+        counted = _of_compound(following.folded)
+    if counted:
+        return _measured(tokens, place, number, counted, start, after + 1)
+    if token.kind == "number" and _YEAR.fullmatch(token.text) and not _is_counting(following):
+        return Value("year", number, number, token.text, start, token.end), after
+    dated = _date(tokens, place, number)
+    if dated is not None:
+        return dated
+    thing = f"{_thing(tokens, after)} {_word_before(tokens, place)}".strip()
+    bound, rough = _before(tokens, place)
+    return Value(
+        "count", number, number, token.text, start, tokens[after - 1].end, bound, rough, thing
+    ), after
+
+
+def _date(tokens: Sequence[_Token], place: int, number: float) -> tuple[Value, int] | None:
+    """Return the day of a month that a number is: "31 March", "31. März", "March 31"."""
+    month, first, after = None, place, place + 1
+    for beside in range(place + 1, min(place + 3, len(tokens))):
+        if tokens[beside].text not in (".", "of"):
+            month, after = MONTHS.get(tokens[beside].folded), beside + 1
+            break
+    if month is None and place:
+        month, first, after = MONTHS.get(tokens[place - 1].folded), place - 1, place + 1
+    if month is None or not 1 <= number <= _LONGEST_MONTH:
+        return None
+    day = month * 31 + number
+    shown = _shown(tokens[first:after])
+    return Value("date", day, day, shown, tokens[first].start, tokens[after - 1].end), after
+
+
+def _of_compound(word: str) -> str | None:
+    end = next((each for each in _COMPOUNDS if word.endswith(each) and word != each), None)
+    # Days of work are not days of the calendar.
+    return UNITS[end] if end and not word.startswith(("arbeit", "werk")) else None
+
+
+def _word_before(tokens: Sequence[_Token], place: int) -> str:
+    """Return the word before a number: its label ("port 7443"), or the column of a cell ("Seats: 120")."""
+    before = place - 1
+    if before >= 0 and tokens[before].text == ":":
+        before -= 1
+    return tokens[before].text if before >= 0 and tokens[before].kind == "word" else ""
+
+
+def _is_counting(following: _Token | None) -> bool:
+    return following is not None and following.kind == "word" and following.text[0].isupper()
+
+
+def _number(token: _Token, following: _Token | None = None) -> float | None:
+    if token.kind == "word" and token.folded == "one" and following and following.folded in UNITS:
+        return 1.0
+    if token.kind == "word":
+        return float(COUNTED[token.folded]) if token.folded in COUNTED else None
+    if token.kind != "number":
+        return None
+    text = token.text
+    if ":" in text:
+        hours, minutes, *_ = text.split(":")
+        return float(hours) + float("." + minutes)
+    if _THOUSANDS.fullmatch(text):
+        return float(re.sub(r"[.,]", "", text))
+    whole, mark, rest = text.replace(",", ".").rpartition(".")
+    return float(f"{whole.replace('.', '')}.{rest}") if mark else float(text)
+
+
+def _clock(tokens: Sequence[_Token], place: int, number: float) -> tuple[Value, int] | None:
+    token, next_, beyond = tokens[place], _at(tokens, place + 1), _at(tokens, place + 2)
+    parts = _HOURS.fullmatch(token.text)
+    following = next_.folded.replace(".", "") if next_ else ""
+    if not parts and token.kind != "word":
+        return None
+    if following not in _HALVES and following not in _CLOCK and ":" not in token.text:
+        return None
+    # In German "am" is a word before a day; times of day have "Uhr" there.
+    is_day = beyond is not None and beyond.text[0].isupper() and beyond.folded not in _NUMBERED
+    if next_ and next_.text == "am" and is_day:
+        return None
+    hour = int(parts[1]) if parts else int(number)
+    minute = int(parts[2] or 0) if parts else 0
+    if following in _HALVES:
+        hour = hour % 12 + _HALVES[following]
+    after = place + (2 if following in _HALVES or following in _CLOCK else 1)
+    shown = " ".join(each.text for each in tokens[place:after])
+    when = float(hour * 60 + minute)
+    return Value("clock", when, when, shown, token.start, tokens[after - 1].end), after
+
+
+def _measured(
+    tokens: Sequence[_Token], place: int, number: float, unit: str, start: int, after: int
+) -> tuple[Value, int]:
+    kind, least, greatest = _DIMENSIONS.get(unit, (unit, 1.0, 1.0))
+    if after + 1 < len(tokens) and tokens[after].text == "/" and tokens[after + 1].folded in UNITS:
+        kind, after = f"{kind}/{tokens[after + 1].folded}", after + 2
+    bound, rough = _before(tokens, place - 1 if tokens[place].start != start else place)
+    end = tokens[after - 1].end
+    shown = f"{'' if start == tokens[place].start else tokens[place - 1].text}" + _shown(tokens[place:after])
+    return Value(kind, number * least, number * greatest, shown, start, end, bound, rough, unit=unit), after
+
+
+def _shown(tokens: Sequence[_Token]) -> str:
+    text, end = "", tokens[0].start
+    for each in tokens:
+        text += " " * (each.start > end) + each.text
+        end = each.end
+    return text
+
+
+def _thing(tokens: Sequence[_Token], after: int) -> str:
+    """Return the words behind a number up to a mark, three at most."""
+    found: list[str] = []
+    for each in tokens[after : after + 3]:
+        if each.kind != "word" or each.folded in ("of", "on", "in", "and", "und", "or", "to", "for", "bis"):
+            break
+        found.append(each.text)
+    return " ".join(found)
+
+
+def _before(tokens: Sequence[_Token], place: int) -> tuple[str, bool]:
+    """Return the bound that the words before a number set, and whether they say that it is rough."""
+    words = [each.folded for each in tokens[max(0, place - 4) : place]]
+    if words and words[-1] in _PREPOSITIONS:
+        words.pop()
+    one, two, three = (" ".join(words[-count:]) for count in (1, 2, 3))
+    said = {one, two, three}
+    bound = "least" if said & _AT_LEAST else "most" if said & _AT_MOST else ""
+    return bound, not bound and one in _ROUGH
+
+
+def _joined(tokens: Sequence[_Token], found: Sequence[tuple[Value, int, int]]) -> Iterator[Value]:
+    """Yield values; "8 to 14 kg" and "1 hour 15 minutes" are one."""
+    place = 0
+    while place < len(found):
+        value, start, end = found[place]
+        while place + 1 < len(found):
+            other, begins, ends = found[place + 1]
+            gap = [each.folded for each in tokens[end:begins] if each.text not in "€$£"]
+            joined = _range(tokens, value, start, gap, other) or _sum(value, gap, other)
+            if joined is None:
+                break
+            value, end, place = joined, ends, place + 1
+        yield value
+        place += 1
+
+
+def _range(
+    tokens: Sequence[_Token], value: Value, start: int, gap: Sequence[str], other: Value
+) -> Value | None:
+    before = tokens[start - 1].folded if start else ""
+    if len(gap) != 1 or not (gap[0] in _TO or gap[0] in _DASHES or (before in _BETWEEN and gap[0] in _AND)):
+        return None
+    if value.kind not in (other.kind, "count", "year"):
+        return None
+    low = value.low
+    if value.kind != other.kind and other.kind == "clock":
+        low = value.low * 60
+    elif value.kind != other.kind and other.kind in _KINDS_OF_UNITS and value.low > 0:
+        low = value.low * other.low / _plain(other.shown)
+    return other._replace(low=low, start=value.start, shown=f"{value.shown} {gap[0]} {other.shown}")
+
+
+_KINDS_OF_UNITS: Final = frozenset(each[0] for each in _DIMENSIONS.values())
+
+
+def _plain(shown: str) -> float:
+    number = next((value for token in _tokens(shown) if (value := _number(token))), None)
+    return number or 1.0
+
+
+def _sum(value: Value, gap: Sequence[str], other: Value) -> Value | None:
+    if value.kind != "duration" or other.kind != "duration" or other.high >= value.low or value.is_range:
+        return None
+    if gap and not (len(gap) == 1 and gap[0] in _AND):
+        return None
+    return value._replace(
+        low=value.low + other.low,
+        high=value.high + other.high,
+        end=other.end,
+        shown=f"{value.shown} {other.shown}",
+    )
