@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from itertools import chain, product
 from typing import Final
 
+from groundline_language.concepts import other_language, related
 from groundline_language.terms import content_terms
 
 from groundline_generator.domain.checking.differences import denied_alone
@@ -80,7 +81,10 @@ def _other_value(asked: Asked, ours: Statement, theirs: Statement) -> tuple[str,
 def _other_person(asked: Asked, ours: Statement, theirs: Statement) -> tuple[str, str] | None:
     """Return the one person that either statement names, if they are two."""
     known = frozenset(word.casefold() for word in WORD.findall(f"{asked.text} {ours.about} {theirs.about}"))
-    named = [[*dict.fromkeys(persons(each.text, known))] for each in (ours, theirs)]
+    named = [
+        [*dict.fromkeys(one for one in persons(each.text, known) if _is_name(one, each.language))]
+        for each in (ours, theirs)
+    ]
     if [len(each) for each in named] != [1, 1]:
         return None
     [[first], [second]] = named
@@ -93,6 +97,14 @@ def _other_person(asked: Asked, ours: Statement, theirs: Statement) -> tuple[str
     value = Value("person", 0, 0, first, 0, 0)
     return (
         (first, second) if is_of_one_matter(asked, rest[0], rest[1], ours, theirs, (value, value)) else None
+    )
+
+
+def _is_name(words: str, language: str | None) -> bool:
+    """Tell whether some of the words are no common ones, as "Liebe Eltern" are."""
+    other = other_language(language)
+    return other is None or any(
+        not related(term, language or "", other) for term in content_terms(words, language)
     )
 
 

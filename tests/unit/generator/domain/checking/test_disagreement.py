@@ -100,6 +100,7 @@ AGREEING = [
     ("Was kostet das Zimmer?", "Ein Einzelzimmer kostet 60 Euro.", "Ein Doppelzimmer kostet 95 Euro."),
     ("Who leads the sales team?", "The sales team is led by Mara Quist.",
      "The support team is led by Paul Berg."),
+    ("Wer leitet den Kurs?", "Liebe Eltern, der Kurs beginnt bald.", "Ein Kurs kostet 95 Euro."),
 ]  # fmt: skip
 
 
