@@ -36,7 +36,7 @@ _AUXILIARY: Final = re.compile(
     r"\b(?:do|does|did|wird|werden|wurden?|muss|müssen|soll|sollen|kann|können|darf|dürfen)\b"
 )
 _BEFORE_NOUN: Final = frozenset({"a", "an", "the", "of", "for", "in", "on", "at", "per"})
-"""Words behind which the last one of a question is no verb."""
+"""Words behind which the last one of a question is a noun."""
 
 # "may you drive" and "are refunded" have verbs, "the Polyglot app" the kind of thing that the name is of.
 _REPHRASED: Final = re.compile(
