@@ -1,7 +1,6 @@
 """Extraction of the sentences that answer a question, without a model: the best by `scoring`, and for a
 comparison the best on each of the two things that it compares."""
 
-import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,12 +19,13 @@ from groundline_generator.domain.checking.disagreement import disagreement
 from groundline_generator.domain.checking.statements import Asked, Statement, document_of, statement
 from groundline_generator.domain.comparing import compared
 from groundline_generator.domain.quoting.candidates import Candidate, Question
-from groundline_generator.domain.quoting.choosing import choose, in_reading_order, lead_of
+from groundline_generator.domain.quoting.choosing import choose, in_reading_order
 from groundline_generator.domain.quoting.fitting import (
     counts_first,
     fade_contents,
     put_definitions_first,
 )
+from groundline_generator.domain.quoting.likelihood import likelihood
 from groundline_generator.domain.quoting.lists import lead_in, led_to
 from groundline_generator.domain.quoting.placing import place_in_time
 from groundline_generator.domain.quoting.procedures import procedure
@@ -54,14 +54,6 @@ _TYPING_ERROR: Final = 0.8
 
 _RIVAL_SHARE: Final = 0.5
 """Minimum score of a sentence that is quoted since it says otherwise, as a share of the best."""
-
-# A logistic regression on whether the extracts hold the answer, the paragraph that does removed from a
-# quarter of the questions. Fitted on one half of each of seven sets, which weigh the same: a part of SQuAD
-# 2.0's training set, MLQA's German development set, questions of QED, xquad in English and in German,
-# COVID-QA, and FairytaleQA.
-_RELEVANCE_WEIGHT: Final = 3.65
-_LEAD_WEIGHT: Final = 3.07
-_BIAS: Final = -2.61
 
 _READ: Final = frozenset({"english", "german"})
 """Languages in which a reading was measured to help; both the question and the passage have to be in it."""
@@ -114,18 +106,13 @@ type Answerability = Callable[[str, Sequence[str]], Sequence[float]]
 class Extraction:
     """Sentences to quote, in order, and the relevance (0 to 1) of the best candidate.
 
-    Empty if that relevance is too low. `lead` is the share of the best score by which other passages, copies
-    aside, stay behind: 0 if there is no other.
+    Empty if that relevance is too low. `likelihood` is the probability that the extracts hold the right
+    answer.
     """
 
     extracts: Sequence[Extract]
     relevance: float
-    lead: float = 0.0
-
-    @property
-    def likelihood(self) -> float:
-        """Probability that the extracts hold the right answer."""
-        return 1 / (1 + math.exp(-(_RELEVANCE_WEIGHT * self.relevance + _LEAD_WEIGHT * self.lead + _BIAS)))
+    likelihood: float = 0.0
 
 
 def extract(
@@ -170,13 +157,15 @@ def extract(
         relevance = _shifted(relevance, answerability(query, work.around(chosen)))
         if relevance < min_relevance:
             return Extraction((), relevance)
+    shift = relevance - ranked[0].relevance
     if steps:
-        lead = lead_of(ranked) if steps[0].passage == ranked[0].passage else 0.0
-        return Extraction(work.steps(steps), relevance, lead)
+        is_of_best = steps[0].passage == ranked[0].passage
+        likely = work.likelihood(question, ranked if is_of_best else steps[:1], shift)
+        return Extraction(work.steps(steps), relevance, likely)
     if chosen and max_sentences > 1 and (other := work.saying_otherwise(question, ranked, chosen)):
         chosen = [*chosen[: max_sentences - 1], other]
     extracts = work.with_lists(query, chosen, ranked) if max_sentences > 1 else work.extracts(chosen)
-    return Extraction(extracts, relevance, lead_of(ranked))
+    return Extraction(extracts, relevance, work.likelihood(question, ranked, shift))
 
 
 class _Work:
@@ -237,6 +226,9 @@ class _Work:
         told = list(_YEAR.finditer(f"{passage.title} {passage.context} {passage.text}"))
         first = min(told, key=lambda year: int(year["year"]), default=None)
         return first is not None and max(asked) < int(first["year"]) and not first["until"]
+
+    def likelihood(self, question: Question, ranked: Sequence[Candidate], shift: float = 0.0) -> float:
+        return likelihood(question, ranked, self._passages, shift)
 
     def saying_otherwise(
         self, question: Question, ranked: Sequence[Candidate], chosen: Sequence[Candidate]
@@ -377,11 +369,12 @@ def _contrasted(work: _Work, sides: tuple[str, str], min_relevance: float) -> Ex
             return None
         found.append(ranked)
     common = questions[0].terms & questions[1].terms
-    first, second = max(product(*found), key=partial(_likeness, questions, common))
+    pair = first, second = max(product(*found), key=partial(_likeness, questions, common))
     if common and not _matter(common, first, second):
         return None
     extracts = dict.fromkeys(chain.from_iterable(work.extracts([each]) for each in (first, second)))
-    return Extraction(tuple(extracts), relevance)
+    likely = (work.likelihood(question, [each]) for question, each in zip(questions, pair, strict=True))
+    return Extraction(tuple(extracts), relevance, min(likely))
 
 
 def _matter(common: frozenset[str], first: Candidate, second: Candidate) -> frozenset[str]:
