@@ -36,9 +36,15 @@ _PART: Final = rf"(?:(?:{_PARTS})\s+)*"
 """Words that may stand between one that sets a bound and the time itself: "until the end of"."""
 
 
-def _words(key: str, before: str = "", after: str = "", flags: int = 0) -> re.Pattern[str]:
+INTRODUCED: Final = re.compile(rf"\b(?:(?:{_PARTS}|in|im|on|am|during)\s+){{1,6}}$", re.IGNORECASE)
+
+
+def pattern_of(key: str, before: str = "", after: str = "", flags: int = 0) -> re.Pattern[str]:
     """Return the pattern of a kind of words in any language."""
-    found = (words[key].replace("{event}", words["event"]) for words in _LANGUAGES.values())
+    found = (
+        words[key].replace("{event}", words["event"]).replace("{clause}", words["clause"])
+        for words in _LANGUAGES.values()
+    )
     return re.compile(f"{before}(?:{'|'.join(found)}){after}", re.IGNORECASE | flags)
 
 
@@ -58,23 +64,26 @@ _TIME: Final = re.compile(
     rf")(?![\w%€$£]|[.,:]\d)(?!\s?[%€°])",
     re.IGNORECASE,
 )
-_BEFORE: Final = _words("before", after=rf"\s+{_PART}$", flags=re.VERBOSE)
-_UNTIL: Final = _words("until", after=rf"\s+{_PART}$", flags=re.VERBOSE)
-_SINCE: Final = _words("since", after=rf"\s+{_PART}$", flags=re.VERBOSE)
+_BEFORE: Final = pattern_of("before", after=rf"\s+{_PART}$", flags=re.VERBOSE)
+_UNTIL: Final = pattern_of("until", after=rf"\s+{_PART}$", flags=re.VERBOSE)
+_SINCE: Final = pattern_of("since", after=rf"\s+{_PART}$", flags=re.VERBOSE)
 _BOUND: Final = re.compile(
     "|".join(one.pattern for one in (_BEFORE, _UNTIL, _SINCE)), re.IGNORECASE | re.VERBOSE
 )
-_TO: Final = _words("to", r"\s*(?:[-–—/]|", rf")\s*{_PART}")
-_AND: Final = _words("and", r"\s*", rf"\s*{_PART}")
-_BETWEEN: Final = _words("between", after=rf"\s+{_PART}$", flags=re.VERBOSE)
-_NOW: Final = _words("now", flags=re.VERBOSE)
-_STILL: Final = _words("still")
-_EARLIER: Final = _words("earlier", flags=re.VERBOSE)
-_LATER: Final = _words("later", flags=re.VERBOSE)
-_CHANGE: Final = _words("change", flags=re.VERBOSE)
-_WHEN: Final = _words("when", flags=re.VERBOSE)
-_PAST: Final = _words("past", flags=re.VERBOSE)
-_PRESENT: Final = _words("present", flags=re.VERBOSE)
+_TO: Final = pattern_of("to", r"\s*(?:[-–—/]|", rf")\s*{_PART}")
+_AND: Final = pattern_of("and", r"\s*", rf"\s*{_PART}")
+_BETWEEN: Final = pattern_of("between", after=rf"\s+{_PART}$", flags=re.VERBOSE)
+_NOW: Final = pattern_of("now", flags=re.VERBOSE)
+_STILL: Final = pattern_of("still")
+_EARLIER: Final = pattern_of("earlier", flags=re.VERBOSE)
+_LATER: Final = pattern_of("later", flags=re.VERBOSE)
+_CHANGE: Final = pattern_of("change", flags=re.VERBOSE)
+_CHANGES_IT: Final = pattern_of("changes_it", flags=re.VERBOSE)
+_WHEN: Final = pattern_of("when", flags=re.VERBOSE)
+_PAST: Final = pattern_of("past", flags=re.VERBOSE)
+_PRESENT: Final = pattern_of("present", flags=re.VERBOSE)
+_OF_TERM: Final = pattern_of("of_term", flags=re.VERBOSE)
+"""A year that is counted from a beginning: "in the first two years"."""
 
 _LOOKED_AT: Final = 60
 """Number of characters before a time that are searched for what bounds it."""
@@ -107,10 +116,13 @@ class Period(NamedTuple):
 
 
 class AskedTime(NamedTuple):
-    """The time that a question asks about, and the words that name it."""
+    """The time that a question asks about."""
 
     period: Period
-    shown: str
+    timeless: str
+    """The question without the words that name the time."""
+    filler: str
+    """Words that name it and need not stand in what answers: "now", and "the year" of "in the year 1990"."""
     is_now: bool
     today: date
 
@@ -123,11 +135,16 @@ class Told(NamedTuple):
     begins: bool
     is_past: bool
     """Whether its verbs are in the past tense alone."""
+    changes: bool
+    """Whether it tells of a change, after which things stayed as they were then."""
+    changes_it: bool
+    """Whether it tells of a change of what the sentence before it names."""
 
     def agrees(self, asked: AskedTime) -> bool | None:
         """Tell whether what is said was so at that time; None if the sentence does not decide it."""
         if any(_is_within(one, asked.period) for one in self.periods):
-            return True
+            # "From 2015 they had 25 days" leaves open whether they still have.
+            return None if asked.is_now and self.is_past and not self.changes else True
         # "Founded in 1998, it has 40 members" does not speak of 1998 alone.
         tells = self.begins and (self.is_past or not asked.is_now)
         decide = self.periods if tells else [one for one in self.periods if one.is_open]
@@ -159,13 +176,19 @@ def asked_time(query: str, language: str | None, today: date) -> AskedTime | Non
     In English a number behind a name, as in "Kestrel 2000", is taken for a part of it.
     """
     labels = frozenset(names(query, language)) if language == "english" else frozenset[str]()
-    found = [one for one in _named(query) if labels.isdisjoint(query[: one.start].split()[-1:])]
+    found = [one for one in named_times(query) if labels.isdisjoint(query[: one.start].split()[-1:])]
     if len(found) == 1:
-        return AskedTime(found[0].period, query[found[0].start : found[0].end], is_now=False, today=today)
+        before, behind = query[: found[0].start], query[found[0].end :]
+        filler = INTRODUCED.search(before)
+        start = filler.start() if filler else found[0].start
+        return AskedTime(
+            found[0].period, f"{query[:start]} {behind}", before[start:], is_now=False, today=today
+        )
     now = [match.group() for pattern in (_NOW, _STILL) for match in pattern.finditer(query)]
     if found or not now or _WHEN.search(query):
         return None
-    return AskedTime(Period(today, today), " ".join(now), is_now=True, today=today)
+    timeless = _STILL.sub(" ", _NOW.sub(" ", query))
+    return AskedTime(Period(today, today), timeless, " ".join(now), is_now=True, today=today)
 
 
 def told(sentences: Sequence[str], today: date) -> Sequence[Told]:
@@ -181,29 +204,39 @@ def told(sentences: Sequence[str], today: date) -> Sequence[Told]:
 @lru_cache(maxsize=4096)
 def _told(sentence: str, known: Period | None, today: date) -> tuple[Told, Period | None]:
     """Return what a sentence tells of, and the last time that it names; `known` is the one before it."""
-    named = list(_named(sentence))
+    named = list(named_times(sentence))
     changes = _CHANGE.search(sentence) is not None
     periods: list[Period] = []
     marks: list[tuple[int, _Named | str]] = [(one.start, one) for one in named]
     for kind, pattern in (("earlier", _EARLIER), ("later", _LATER), ("now", _NOW)):
         marks.extend((match.start(), kind) for match in pattern.finditer(sentence))
     marks.sort(key=lambda mark: mark[0])
-    last = known
+    # "Afterwards" counts from such a year, of which no date is known.
+    told_last: Period | None = None
+    is_followed = False
+    last = None if _OF_TERM.search(sentence) else known
     for _, mark in marks:
         if isinstance(mark, _Named):
             period = mark.period
+            if period.start == date.min and told_last and told_last.end < period.end:
+                # "… from 1999 to 2012, followed by Lund until 2020": her time began with the end of his.
+                period = Period(told_last.end, period.end)
+                if is_followed:
+                    periods.pop()
             is_point = period == mark.days
             periods.append(Period(period.start, date.max) if changes and is_point else period)
-            last = mark.period
+            last = told_last = mark.period
         elif mark == "now":
             periods.append(Period(today, date.max))
         elif mark == "earlier":
             periods.append(Period(date.min, _day_before(last, today)))
         elif last is not None:
             periods.append(Period(last.start if last.end == date.max else last.end, date.max))
+        is_followed = mark == "later"
     begins = bool(marks) and len(sentence[: marks[0][0]].split()) <= _BEGINS
     is_past = bool(_PAST.search(sentence)) and not _PRESENT.search(sentence)
-    return Told(tuple(periods), begins, is_past), (last if marks else None)
+    changes_it = _CHANGES_IT.search(sentence) is not None
+    return Told(tuple(periods), begins, is_past, changes, changes_it), (last if marks else None)
 
 
 def _day_before(last: Period | None, today: date) -> date:
@@ -211,7 +244,7 @@ def _day_before(last: Period | None, today: date) -> date:
     return start - timedelta(days=1)
 
 
-def _named(text: str) -> Iterator[_Named]:
+def named_times(text: str) -> Iterator[_Named]:
     """Yield the times that a text names, as far as the words around each extend it."""
     found = [(match, days) for match in _TIME.finditer(text) if (days := _days_of(match))]
     is_joined = False

@@ -1,11 +1,13 @@
 """Questions, with what they ask for, and the sentences that may answer them."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
 from typing import Final
 
 from groundline_language.terms import content_terms
 
+from groundline_generator.domain.asking.changes import time_before_change
 from groundline_generator.domain.asking.counting import counted
 from groundline_generator.domain.asking.defining import defined
 from groundline_generator.domain.asking.negations import (
@@ -92,15 +94,17 @@ class Candidate:
 
 class Question:
     """A question with its terms, of which a sentence or its headings must have the `required`; `language` is
-    what the passages are in if the question tells none."""
+    what the passages are in if the question tells none, `sentences` are theirs."""
 
-    def __init__(self, text: str, language: str | None, today: date) -> None:
+    def __init__(self, text: str, language: str | None, today: date, sentences: Iterable[str] = ()) -> None:
         self.text = text
-        self.time = asked_time(text, language, today)
-        self.timeless = text.replace(self.time.shown, "") if self.time else text
+        self.time = asked_time(text, language, today) or time_before_change(text, sentences, today)
+        self.timeless = self.time.timeless if self.time else text
         self.language = language
         self.defined = defined(text, language)
         self.terms = frozenset(content_terms(self.defined.text if self.defined else text, language))
+        if self.time:
+            self.terms -= frozenset(content_terms(self.time.filler, language))
         self.asks_what_is_not = asks_what_is_not(text)
         denying = denying_words(text) if self.asks_what_is_not else ""
         self.denying = frozenset(content_terms(denying, language))

@@ -15,6 +15,7 @@ from groundline_language import guess_language
 from groundline_language.concepts import related
 from groundline_language.terms import content_terms
 
+from groundline_generator.domain.asking.asked import asked_for
 from groundline_generator.domain.checking.disagreement import disagreement
 from groundline_generator.domain.checking.statements import Asked, Statement, document_of, statement
 from groundline_generator.domain.comparing import compared
@@ -184,7 +185,8 @@ class _Work:
 
     def question(self, query: str) -> Question:
         spoken = (each.language for each in self._readings if each.language)
-        return Question(query, guess_language(query) or next(spoken, None), self._today)
+        sentences = (one.text for each in self._readings for one in each.sentences(each.language))
+        return Question(query, guess_language(query) or next(spoken, None), self._today, sentences)
 
     def ranked(self, question: Question) -> Sequence[Candidate]:
         """Return the sentences that can be quoted, best first."""
@@ -192,7 +194,7 @@ class _Work:
         if question.asks_what_is_not:
             _deny(question, found)
         if question.time:
-            place_in_time(found, question.time)
+            place_in_time(found, question.time, asked_for(question.text))
         fade_contents(found)
         if question.defined:
             above = (f"{passage.title}\n{passage.context}" for passage in self._passages)

@@ -1,6 +1,7 @@
 """Order of sentences by the time that a question asks about: of several statements about one thing the one
 that was true then answers."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from datetime import date
@@ -8,7 +9,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Final
 
-from groundline_generator.domain.asking.times import AskedTime, told
+from groundline_generator.domain.asking.times import AskedTime, named_times, told
 from groundline_generator.domain.quoting.candidates import Candidate
 
 _OF_THAT_TIME: Final = 1.2
@@ -23,18 +24,18 @@ _NEAR: Final = 0.7
 type _Places = Mapping[tuple[int, int], Candidate]
 
 
-def place_in_time(candidates: Sequence[Candidate], asked: AskedTime) -> None:
+def place_in_time(candidates: Sequence[Candidate], asked: AskedTime, kind: re.Pattern[str] | None) -> None:
     """Let sentences that tell only of other times answer another question, and those of the time asked about
-    stand in for what they go on from."""
+    stand in for what they go on from; if a kind of answer is asked for, those that have one."""
     for _, members in groupby(candidates, attrgetter("passage")):
         _read(list(members), asked)
     by_place = {(each.passage, each.position): each for each in candidates}
     best = max(candidates, key=lambda each: each.score, default=None)
     minimum = _NEAR * best.score if best else 0.0
-    _stand_in(candidates, by_place)
     if asked.period.end != date.max:
         for each in [one for one in candidates if _is_superseded(one, by_place, asked)]:
             each.is_of_time = False
+    _stand_in([one for one in candidates if _is_of_kind(one, kind)], by_place, asked)
     for each in candidates:
         if each.is_of_time is False:
             each.fade()
@@ -54,11 +55,26 @@ def _read(members: Sequence[Candidate], asked: AskedTime) -> None:
         each.times, each.is_of_time = times, times.agrees(asked)
 
 
-def _stand_in(candidates: Sequence[Candidate], by_place: _Places) -> None:
-    """Let sentences of that time count as much as those that they go on from did."""
+def _is_of_kind(candidate: Candidate, kind: re.Pattern[str] | None) -> bool:
+    """Tell whether a sentence has the kind of answer asked for; its times are no numbers of things."""
+    if kind is None or candidate.is_of_kind:
+        return True
+    text = candidate.sentence.text
+    for one in reversed(list(named_times(text))):
+        text = text[: one.start] + text[one.end :]
+    return kind.search(text) is not None
+
+
+def _stand_in(candidates: Sequence[Candidate], by_place: _Places, asked: AskedTime) -> None:
+    """Let sentences of that time count as much as others of one statement did, before and behind them."""
     before = {place: copy(each) for place, each in by_place.items()}
     for each in candidates:
-        others = list(_gone_on_from(each, by_place)) if each.is_of_time else []
+        if not each.is_of_time:
+            continue
+        others = [*_gone_on_from(each, by_place)]
+        # Of "until 1986" more is true than of a day: it takes a closer tie.
+        if not asked.period.is_open:
+            others += _going_on_from(each, by_place)
         for other in others:
             each.stand_in_for(before[other.passage, other.position])
         if others:
@@ -75,6 +91,15 @@ def _gone_on_from(candidate: Candidate, by_place: _Places) -> Iterator[Candidate
         candidate = previous
 
 
+def _going_on_from(candidate: Candidate, by_place: _Places) -> Iterator[Candidate]:
+    """Yield the sentences behind one that go on from it about other times, nearest first."""
+    while following := by_place.get((candidate.passage, candidate.position + 1)):
+        if following.is_of_time is not False or not _goes_on(following):
+            return
+        yield following
+        candidate = following
+
+
 def _is_superseded(candidate: Candidate, by_place: _Places, asked: AskedTime) -> bool:
     """Tell whether what goes on from a sentence tells of a later beginning that had come by then."""
     if not candidate.is_of_time:
@@ -89,7 +114,9 @@ def _is_superseded(candidate: Candidate, by_place: _Places, asked: AskedTime) ->
 
 def _goes_on(candidate: Candidate) -> bool:
     times = candidate.times
-    return times is not None and bool(times.periods) and (times.begins or candidate.refers_back)
+    if times is None or not times.periods:
+        return False
+    return times.begins or times.changes_it or candidate.refers_back
 
 
 def _begun(candidate: Candidate, asked: AskedTime) -> int:

@@ -4,7 +4,9 @@ from datetime import date
 from functools import partial
 
 import pytest
+from groundline.v1 import generator_service_pb2 as pb
 from groundline_generator.domain.asking.times import told
+from groundline_generator.domain.quoting.candidates import Question
 from groundline_generator.domain.quoting.extraction import extract
 from groundline_tests.generator.messages import numbered
 
@@ -87,6 +89,63 @@ def test_a_year_in_which_something_changed_decides_nothing() -> None:
     assert "£5" in answers("What did a ticket for the pool cost in 2023?", [pool]).extracts[0].text
 
 
+BERTH = numbered(
+    7,
+    "Yachts pay for the berth by the night. From 2020 to 2022 they paid £18. During 2023 it was £21.50, "
+    "since 2024 it has been £24. The quay was dredged before the pier was rebuilt in 2016.",
+    title="Berths",
+)
+RULES = numbered(
+    8,
+    "From 2015 staff had 25 days of leave. The agreement of 2021 raised this to 28 days with effect from 1 "
+    "January 2022. In 1950 the head office moved to Kiel. In 1990 it moved to Bonn.",
+    title="Rules of staff",
+)
+TERM = numbered(
+    9,
+    "Der Vertrag läuft vom 1. Juli 2023 bis Mai 2028. Die Miete beträgt in den ersten zwei Jahren 310 Euro, "
+    "danach 345 Euro.",
+    title="Vertrag",
+)
+
+
+@pytest.mark.parametrize(
+    ("query", "passage", "said", "unsaid"),
+    [
+        ("What did yachts pay the year before it went up to £21.50?", BERTH, "£18", "£21"),
+        ("What did yachts pay for the berth before it was raised to £24?", BERTH, "£21.50", "£18"),
+        ("How many days of leave do staff have now?", RULES, "28 days", "Bonn"),
+        ("Where is the head office now?", RULES, "Bonn", "Kiel"),
+        ("Where was the head office in the year 1970?", RULES, "Kiel", "Bonn"),
+        ("Wie hoch ist derzeit die Miete?", TERM, "345 Euro", "Keller"),
+    ],
+)
+def test_what_goes_on_from_a_statement_is_of_its_subject(
+    query: str, passage: pb.NumberedPassage, said: str, unsaid: str
+) -> None:
+    quoted = " ".join(extract.text for extract in answers(query, [passage, ARCHIVE]).extracts)
+    assert said in quoted
+    assert unsaid not in quoted
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "What did yachts pay before it went up to £99?",
+        "What did yachts pay before it went up to many pounds?",
+        "Which current does the berth need?",
+        "How long was the berth free today?",
+    ],
+)
+def test_a_question_that_names_no_known_time_asks_about_none(query: str) -> None:
+    assert Question(query, "english", TODAY, [BERTH.text]).time is None
+
+
+def test_the_current_of_a_device_is_no_time() -> None:
+    assert Question("What is the current of the motor?", "english", TODAY).time is None
+    assert Question("What is the current price?", "english", TODAY).time is not None
+
+
 @pytest.mark.parametrize(
     ("sentence", "starts", "ends"),
     [
@@ -97,6 +156,9 @@ def test_a_year_in_which_something_changed_decides_nothing() -> None:
         ("2015-06-01 to 2015-07, and the 1920s.", ["2015-06-01", "1920-01-01"], ["2015-07-31", "1929-12-31"]),
         ("Das Becken war im Winter leer, ab Herbst 2021 voll.", ["2021-09-01"], ["9999-12-31"]),
         ("It used to open at seven.", ["0001-01-01"], ["2026-11-29"]),
+        ("Holm till 2012, then Lund till 2020.", ["0001-01-01", "2012-12-31"], ["2012-12-31", "2020-12-31"]),
+        ("It was £7 until the new wing opened in 2022.", ["0001-01-01"], ["2022-12-31"]),
+        ("Bis das neue Haus 2022 öffnete, war es frei.", ["0001-01-01"], ["2022-12-31"]),
         ("Das Tor ist jetzt offen.", ["2026-11-30"], ["9999-12-31"]),
     ],
 )  # fmt: skip
