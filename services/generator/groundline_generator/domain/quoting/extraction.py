@@ -242,7 +242,11 @@ class _Work:
         for candidate in ranked:
             if candidate.score < _RIVAL_SHARE * best.score:
                 return None
-            if not candidate.is_of_other_question and not self._is_same_document(candidate, best):
+            if (
+                candidate.language == best.language
+                and not candidate.is_of_other_question
+                and not self._is_same_document(candidate, best)
+            ):
                 theirs = self._statement(candidate)
                 if any(disagreement(asked, each, theirs) is not None for each in ours):
                     return None if candidate in chosen else candidate
