@@ -112,6 +112,16 @@ def synonyms(term: str, language: str) -> frozenset[str]:
     return frozenset(chain.from_iterable(concept.get(language, ()) for concept in concepts)) - {term}
 
 
+@lru_cache(maxsize=_REMEMBERED_TERMS)
+def alike(term: str, language: str | None) -> frozenset[str]:
+    """Return the terms of a language that may mean the same as a term, by all of the vocabulary: enough to
+    compare two texts that share most words, too much to search by."""
+    concepts = _vocabulary().get(language or "", {}).get(term, ())
+    # A line without words of the other language lists words that only join others.
+    joined = (each for each in concepts if all(each.values()))
+    return frozenset(chain.from_iterable(each[language or ""] for each in joined)) - {term}
+
+
 def _of_parts(
     compound: str, known: Mapping[str, list[Mapping[str, list[str]]]]
 ) -> list[Mapping[str, list[str]]]:

@@ -1,5 +1,5 @@
 import pytest
-from groundline_language.concepts import is_grammatical, related, translated
+from groundline_language.concepts import alike, is_grammatical, related, translated
 from groundline_language.terms import content_terms
 
 
@@ -13,6 +13,13 @@ def test_words_of_one_thing_are_related_within_and_across_languages() -> None:
     assert "leav" in related("vacat", "english", "english")
     assert "urlaub" in related("vacat", "english", "german")
     assert "vacat" not in related("vacat", "english", "english")
+
+
+def test_words_of_one_line_of_the_vocabulary_are_alike_but_for_those_that_only_join_others() -> None:
+    assert "skript" in alike("drehbuch", "german")
+    assert alike("troop", "english") == {"soldier"}
+    assert alike("nothing", "english") == frozenset()
+    assert alike("drehbuch", None) == frozenset()
 
 
 def test_common_words_are_related_across_languages_only() -> None:

@@ -15,6 +15,7 @@ from groundline_generator.domain.checking.differences import Deviation
 from groundline_generator.domain.checking.disagreement import disagreement
 from groundline_generator.domain.checking.statements import Asked, Statement, document_of, statement
 from groundline_generator.domain.checking.verdicts import deviation
+from groundline_generator.domain.checking.wording import is_said_otherwise
 from groundline_generator.domain.markers import masked
 from groundline_generator.domain.reading import Reading, read
 from groundline_generator.domain.segments import Kind, Segment, segments
@@ -228,6 +229,10 @@ class _Evidence:
             self.statements(language), key=lambda each: len(wanted.intersection(each.terms)), default=None
         )
 
+    def sentences(self, language: str | None) -> Iterator[Sequence[str]]:
+        """Yield the terms of each sentence."""
+        return (each.terms for each in self._reading.sentences(language))
+
     def terms(self, language: str | None) -> frozenset[str]:
         """Return the terms of title, context and text, read as one language."""
         if language not in self._terms:
@@ -237,7 +242,15 @@ class _Evidence:
 
 
 def _is_supported(claim: str, evidence: Sequence[_Evidence]) -> bool:
+    """Tell whether passages hold a claim's terms together, or one sentence does in other forms and words."""
     language = guess_language(claim) or evidence[0].language
     wanted = frozenset(content_terms(claim, language))
+    enough = _SUPPORT_SHARE * len(wanted)
     held = frozenset[str]().union(*(each.terms(language) for each in evidence))
-    return not wanted or len(wanted & held) / len(wanted) >= _SUPPORT_SHARE
+    if len(wanted & held) >= enough:
+        return True
+    return any(
+        sum(term in terms or is_said_otherwise(term, terms, language) for term in wanted) >= enough
+        for each in evidence
+        for terms in each.sentences(language)
+    )

@@ -11,6 +11,7 @@ from importlib.resources import files
 from typing import Final, NamedTuple
 
 from groundline.v1 import error_pb2
+from groundline_language.concepts import alike
 from groundline_language.terms import content_terms
 
 from groundline_generator.domain.checking.wording import Token, WordedText, is_negation, is_same_name
@@ -249,11 +250,19 @@ def _are_other_names(
         return False
     if any(is_same_name(one.folded, other.folded) for one in named for other in instead):
         return False
+    if any(_are_alike(one, other, language) for one in named for other in instead):
+        return False
     if _are_initials(named, instead) or _are_initials(instead, named):
         return False
     # A first name and a surname that stand side by side elsewhere are one.
     both = {one.folded for one in (*named, *instead)}
     return not any(both <= name for name in around.full_names)
+
+
+def _are_alike(one: Token, other: Token, language: str | None) -> bool:
+    """Tell whether two words may mean the same, as *Heirat* and *Hochzeit* do."""
+    others = content_terms(other.text, language)
+    return any(not alike(term, language).isdisjoint(others) for term in content_terms(one.text, language))
 
 
 def _are_initials(short: Sequence[Token], full: Sequence[Token]) -> bool:

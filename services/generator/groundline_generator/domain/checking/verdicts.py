@@ -12,7 +12,7 @@ from groundline_language import guess_language
 from groundline_language.terms import content_terms
 
 from groundline_generator.domain.checking.differences import Deviation, difference
-from groundline_generator.domain.checking.wording import WordedText, in_order
+from groundline_generator.domain.checking.wording import WordedText, has_form_of, in_order, is_said_otherwise
 from groundline_generator.domain.reading import Sentence, read
 from groundline_generator.domain.segments import Kind
 
@@ -60,9 +60,6 @@ _AROUND: Final = 0.7
 
 _ALIKE: Final = 0.9
 """Weight of a term of which the sentence has another form."""
-
-_MIN_VARIANT_LENGTH: Final = 5
-_VARIANT_PREFIX_SHARE: Final = 0.7
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,32 +254,18 @@ def _near(claim: _Claim, passage: pb.NumberedPassage) -> Iterator[_Near]:
         heading = sentence.segment.heading
         around = above_terms.union(content_terms(heading, language), *(each.terms for each in before))
         rest = wanted - held
-        alike = {term for term in rest if _has_form_of(term, sentence.terms)}
+        alike = {term for term in rest if has_form_of(term, sentence.terms)}
         own = (len(held) + _ALIKE * len(alike)) / len(wanted)
         share = own + _AROUND * len((rest - alike) & around) / len(wanted)
         beside = (each.text for each in (*before, *after))
         yield _Near(passage.number, sentence, language, "\n".join((above, heading, *beside)), share, own)
 
 
-def _has_form_of(term: str, others: Sequence[str]) -> bool:
-    """Tell whether one of the terms is another form of a word, or a compound with it."""
-    if len(term) < _MIN_VARIANT_LENGTH:
-        return False
-    return any(
-        term in other or other in term or term[: (shared := _shared(term, other))] == other[:shared]
-        for other in others
-        if len(other) >= _MIN_VARIANT_LENGTH
-    )
-
-
-def _shared(term: str, other: str) -> int:
-    return max(_MIN_VARIANT_LENGTH, math.ceil(_VARIANT_PREFIX_SHARE * max(len(term), len(other))))
-
-
 def _is_nearly_said(claim: WordedText, near: _Near, found: Deviation) -> bool:
     """Tell whether the sentence has most of a claim's terms besides what is otherwise."""
     rest = claim.terms - frozenset(content_terms(found.claimed, near.language))
-    held = {term for term in rest if term in near.sentence.terms or _has_form_of(term, near.sentence.terms)}
+    terms = near.sentence.terms
+    held = {term for term in rest if term in terms or is_said_otherwise(term, terms, near.language)}
     return bool(rest) and len(held) / len(rest) >= _REFUTED
 
 

@@ -3,13 +3,15 @@
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from difflib import SequenceMatcher
 from functools import cached_property
 from typing import Final, NamedTuple
 
+from groundline_language.concepts import alike
 from groundline_language.terms import content_terms
 
+from groundline_generator.domain.forms import MIN_VARIANT_LENGTH, begins_like, parts_among
 from groundline_generator.domain.signs import (
     COUNTED,
     Quantity,
@@ -92,6 +94,26 @@ def is_same_name(one: str, other: str) -> bool:
 def _is_misspelt(one: str, other: str) -> bool:
     is_long = min(len(one), len(other)) >= _MIN_MISSPELT and abs(len(one) - len(other)) <= 1
     return is_long and SequenceMatcher(None, one, other, autojunk=False).ratio() >= _MISSPELT
+
+
+def has_form_of(term: str, others: Collection[str]) -> bool:
+    """Tell whether one of the terms is another form of a word, or a compound with it."""
+    if len(term) < MIN_VARIANT_LENGTH:
+        return False
+    return any(
+        term in other or other in term or begins_like(term, other)
+        for other in others
+        if len(other) >= MIN_VARIANT_LENGTH
+    )
+
+
+def is_said_otherwise(term: str, others: Collection[str], language: str | None) -> bool:
+    """Tell whether terms hold another form of a word, all parts of a compound, or what means the same."""
+    return (
+        has_form_of(term, others)
+        or not alike(term, language).isdisjoint(others)
+        or bool(language == "german" and parts_among(term, others))
+    )
 
 
 def is_negation(word: str) -> bool:

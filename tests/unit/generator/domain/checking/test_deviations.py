@@ -92,6 +92,34 @@ def test_a_german_paraphrase_is_grounded(answer: str) -> None:
     assert reasons(answer, GERMAN) == []
 
 
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ("Das Drehbuch wurde von Clara Voss geschrieben.", "Das Skript wurde von Clara Voss geschrieben."),
+        (
+            "Die Einwohner des Landkreises arbeiten überwiegend in Fabriken.",
+            "In Fabriken arbeitet die Bevölkerung des Bezirks meistens.",
+        ),
+        ("Es gibt harmonische Analysen in Kiel.", "Harmonieanalysen gibt es in Kiel."),
+        ("The marriage took place in the district.", "The wedding took place in the county."),
+    ],
+)
+def test_words_that_mean_the_same_bear_a_sentence_out(answer: str, said: str) -> None:
+    assert reasons(answer, said) == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "said", "reason"),
+    [
+        ("Das Bild wurde von Clara Voss geschrieben.", "Das Skript wurde von Clara Voss geschrieben.", NAME),
+        ("Das Drehbuch wurde 2019 geschrieben.", "Das Skript wurde 2018 geschrieben.", NUMBER),
+        ("Das Drehbuch wurde nie in Kiel verfilmt.", "Das Skript wurde in Kiel verfilmt.", DENIED),
+    ],
+)
+def test_words_that_mean_the_same_bear_out_nothing_else(answer: str, said: str, reason: int) -> None:
+    assert reasons(answer, said) == [reason]
+
+
 def test_another_devices_number_is_not_this_ones() -> None:
     assert reasons("Tighten the screws of the DN-4 with a torque of 2.8 Nm.", DN_4, DN_6) == [NUMBER]
     assert reasons("Tighten the screws of the DN-6 with a torque of 2.8 Nm.", DN_4, DN_6) == []
