@@ -170,12 +170,7 @@ async def finish_items(
         return
     by_key = {(claim.job_id, claim.item_index): (claim, stored, count) for claim, stored, count in finished}
     rows = await connection.fetch(
-        """
-        SELECT i.* FROM ingestion_items i
-        JOIN unnest($1::uuid[], $2::int[], $3::uuid[]) AS c (job_id, item_index, lease_id)
-            USING (job_id, item_index, lease_id)
-        ORDER BY i.job_id, i.item_index FOR UPDATE OF i
-        """,
+        _SQL["lock_held"],
         [claim.job_id for claim, _, _ in finished],
         [claim.item_index for claim, _, _ in finished],
         [claim.lease_id for claim, _, _ in finished],

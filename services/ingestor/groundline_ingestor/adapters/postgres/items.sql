@@ -35,3 +35,9 @@ FROM unnest($1::uuid[], $2::int[], $3::uuid[], $4::text[], $5::boolean[])
     AS n (job_id, item_index, document_id, replaced_revision, has_changed)
 LEFT JOIN documents d USING (document_id)
 WHERE (i.job_id, i.item_index) = (n.job_id, n.item_index)
+
+-- name: lock_held
+SELECT i.* FROM ingestion_items i
+JOIN unnest($1::uuid[], $2::int[], $3::uuid[]) AS c (job_id, item_index, lease_id)
+    USING (job_id, item_index, lease_id)
+ORDER BY i.job_id, i.item_index FOR UPDATE OF i

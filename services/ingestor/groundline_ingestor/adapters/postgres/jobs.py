@@ -215,13 +215,7 @@ async def insert_job(
     """Insert a caller's job without items; return its id, None when its collection knows the `request_id`
     already."""
     job_id: str | None = await connection.fetchval(
-        """
-        INSERT INTO ingestion_jobs (
-            job_id, collection_id, state, request_id, principals, is_dry_run, traceparent
-        )
-        VALUES ($1::uuid, $2, 'queued', nullif($3, ''), $4, $5, $6)
-        ON CONFLICT (collection_id, request_id) DO NOTHING RETURNING job_id::text
-        """,
+        _SQL["insert_job"],
         str(uuid.uuid4()),
         collection_id,
         request_id,

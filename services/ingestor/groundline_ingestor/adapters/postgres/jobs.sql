@@ -127,3 +127,10 @@ ON CONFLICT (collection_id, uri) DO NOTHING
 SELECT d.uri, d.document_id FROM documents d JOIN ingestion_jobs j ON j.job_id = $3::uuid
 JOIN unnest($2::text[], $4::text[]) AS m (uri, container_uri) ON m.uri = d.uri
 WHERE d.collection_id = $1 AND {is_replaceable}
+
+-- name: insert_job
+INSERT INTO ingestion_jobs (
+    job_id, collection_id, state, request_id, principals, is_dry_run, traceparent
+)
+VALUES ($1::uuid, $2, 'queued', nullif($3, ''), $4, $5, $6)
+ON CONFLICT (collection_id, request_id) DO NOTHING RETURNING job_id::text

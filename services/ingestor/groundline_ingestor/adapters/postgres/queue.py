@@ -209,14 +209,7 @@ class PostgresQueue:
                 return 0
         async with transaction(self._pool) as connection:
             # After the clock was set back, leases and pauses would last longer by as much.
-            await connection.execute(
-                """
-                UPDATE ingestion_items
-                SET lease_until = clock_timestamp() + make_interval(secs => lease_seconds)
-                WHERE lease_id IS NOT NULL
-                  AND lease_until > clock_timestamp() + make_interval(secs => lease_seconds)
-                """
-            )
+            await connection.execute(_SQL["shorten_leases"])
             overdue = await connection.fetch(
                 """
                 SELECT job_id, item_index, lease_id, lease_seconds FROM ingestion_items
@@ -263,12 +256,7 @@ class PostgresQueue:
         come = {(one.claim.job_id, one.claim.item_index): one for one in progress}
         async with transaction(self._pool) as connection:
             rows = await connection.fetch(
-                """
-                SELECT i.* FROM ingestion_items i
-                JOIN unnest($1::uuid[], $2::int[], $3::uuid[]) AS k (job_id, item_index, lease_id)
-                    USING (job_id, item_index, lease_id)
-                FOR UPDATE OF i SKIP LOCKED
-                """,
+                _SQL["lock_leased"],
                 [one.claim.job_id for one in progress],
                 [one.claim.item_index for one in progress],
                 [one.claim.lease_id for one in progress],

@@ -138,3 +138,15 @@ DELETE FROM ingestion_payloads WHERE (job_id, item_index) IN (
       )
     LIMIT 100
 )
+
+-- name: shorten_leases
+UPDATE ingestion_items
+SET lease_until = clock_timestamp() + make_interval(secs => lease_seconds)
+WHERE lease_id IS NOT NULL
+  AND lease_until > clock_timestamp() + make_interval(secs => lease_seconds)
+
+-- name: lock_leased
+SELECT i.* FROM ingestion_items i
+JOIN unnest($1::uuid[], $2::int[], $3::uuid[]) AS k (job_id, item_index, lease_id)
+    USING (job_id, item_index, lease_id)
+FOR UPDATE OF i SKIP LOCKED

@@ -3,12 +3,15 @@
 # ruff: noqa: S608 - what is put into SQL here are constants
 
 from collections.abc import Sequence
+from typing import Final
 
-from groundline_database import Pool, acquire
+from groundline_database import Pool, acquire, read_statements
 from groundline_database.spending import SpendingLedger
 from groundline_indexing.partitions import PENDING
 
 from groundline_ingestor.domain.quotas import CallerUse, CollectionUse
+
+_SQL: Final = read_statements(__name__)
 
 
 class PostgresQuotas:
@@ -39,18 +42,7 @@ class PostgresQuotas:
         """Return a collection's usage, without the documents of these uris."""
         async with acquire(self._pool) as connection:
             row = await connection.fetchrow(
-                """
-                SELECT count(*) AS documents,
-                       coalesce(sum(size_bytes), 0)::bigint + (
-                           SELECT coalesce(sum(size_bytes), 0)::bigint FROM (
-                               SELECT DISTINCT r.document_id, r.content_hash, r.size_bytes
-                               FROM document_revisions r JOIN documents d USING (document_id)
-                               WHERE d.collection_id = $1 AND r.content_hash <> d.content_hash
-                           ) kept
-                       ) AS bytes,
-                       (SELECT count(*) FROM sources WHERE collection_id = $1) AS sources
-                FROM documents WHERE collection_id = $1 AND uri <> ALL($2::text[])
-                """,
+                _SQL["used_in"],
                 collection_id,
                 list(uris),
             )

@@ -10,7 +10,7 @@ from typing import Any, Final
 import asyncpg
 from google.protobuf import json_format
 from groundline.v1 import collection_pb2, document_pb2, job_pb2
-from groundline_database import Connection, Pool, acquire, in_bulk, session, transaction
+from groundline_database import Connection, Pool, acquire, in_bulk, read_statements, session, transaction
 from groundline_extraction.documents import IngestionError
 from groundline_indexing.builds import builds_held_off
 from groundline_indexing.chunks import Destination, copy_chunks
@@ -39,22 +39,13 @@ from groundline_ingestor.domain.documents import StoredText
 from groundline_ingestor.domain.jobs import ReindexStep, next_reindex_step
 from groundline_ingestor.domain.work import ClaimLostError, LeasedItem, NewVersion
 
+_SQL: Final = read_statements(__name__)
+
 # A document whose chunks in the new partition are not of its current version.
 _CHANGED: Final = """
     SELECT d.document_id, d.uri FROM documents d
     LEFT JOIN reindexed_documents r ON r.document_id = d.document_id AND r.partition_id = $2
     WHERE d.collection_id = $1 AND d.chunk_count > 0 AND r.version IS DISTINCT FROM d.version
-"""
-
-# The documents as they are in the partition in use.
-_REMEMBER: Final = """
-    INSERT INTO reindexed_documents
-        (partition_id, document_id, version, ingestion_hash, chunk_count, token_count)
-    SELECT $2, document_id, version, ingestion_hash, chunk_count, token_count
-    FROM documents WHERE collection_id = $1 AND chunk_count > 0
-    ON CONFLICT (partition_id, document_id) DO UPDATE SET
-        version = excluded.version, ingestion_hash = excluded.ingestion_hash,
-        chunk_count = excluded.chunk_count, token_count = excluded.token_count
 """
 
 _TEXT: Final = "SELECT text, headings FROM document_texts WHERE document_id = $1::uuid ORDER BY part"
@@ -122,13 +113,7 @@ class PostgresReindex:
                 keeps_previous=keeps_previous,
             )
             await connection.execute(
-                """
-                INSERT INTO ingestion_items
-                    (job_id, item_index, collection_id, uri, document_id, state)
-                SELECT $1::uuid, row_number() OVER (ORDER BY uri) - 1, collection_id, uri, document_id,
-                       'queued'
-                FROM documents WHERE collection_id = $2 AND chunk_count > 0
-                """,
+                _SQL["insert_items"],
                 job_id,
                 collection.collection_id,
             )
@@ -185,14 +170,7 @@ class PostgresReindex:
                 into = Destination(partition_id, item.collection_id, language)
                 await copy_chunks(connection, into, [(new, document)])
                 await connection.execute(
-                    """
-                    INSERT INTO reindexed_documents
-                        (partition_id, document_id, version, ingestion_hash, chunk_count, token_count)
-                    VALUES ($1, $2::uuid, $3, $4, $5, $6)
-                    ON CONFLICT (partition_id, document_id) DO UPDATE SET
-                        version = excluded.version, ingestion_hash = excluded.ingestion_hash,
-                        chunk_count = excluded.chunk_count, token_count = excluded.token_count
-                    """,
+                    _SQL["record_document"],
                     partition_id,
                     item.document_id,
                     version_number,
@@ -320,27 +298,15 @@ class PostgresReindex:
         assert found is not None, "it was locked before its job"
         old_partition, given_up = found
         if job["keeps_previous"]:
-            await connection.execute(_REMEMBER, collection_id, old_partition)
+            await connection.execute(_SQL["remember"], collection_id, old_partition)
         await connection.execute(
-            """
-            UPDATE documents d SET ingestion_hash = r.ingestion_hash, chunk_count = r.chunk_count,
-                                   token_count = r.token_count, provenance = provenance || $2::jsonb
-            FROM reindexed_documents r
-            WHERE r.partition_id = $1 AND d.document_id = r.document_id AND d.chunk_count > 0
-            """,
+            _SQL["take_figures"],
             partition_id,
             {"chunking": json_format.MessageToDict(effective_chunking(_settings(job)))},
         )
         # Other settings may have changed meanwhile.
         await connection.execute(
-            """
-            UPDATE collections
-            SET partition_id = $2, settings = (settings - 'chunking' - 'contextualization') || $3::jsonb,
-                previous_partition_id = $4, candidate_partition_id = NULL,
-                previous_settings = CASE WHEN $4::bigint IS NOT NULL THEN settings END,
-                update_time = clock_timestamp()
-            WHERE collection_id = $1
-            """,
+            _SQL["switch"],
             collection_id,
             partition_id,
             {
@@ -432,12 +398,7 @@ async def insert_job(
 ) -> None:
     """Store the job of a re-index, which is given by its id, collection, request and partition."""
     await connection.execute(
-        """
-        INSERT INTO ingestion_jobs
-            (job_id, collection_id, state, request_id, kind, partition_id, settings, holds_index,
-             keeps_previous, traceparent)
-        VALUES ($1::uuid, $2, 'queued', nullif($3, ''), 'reindex', $4, $5, $6, $7, $8)
-        """,
+        _SQL["insert_job"],
         *job,
         settings,
         holds_index,

@@ -9,11 +9,13 @@ from typing import Any, Final
 import asyncpg
 from google.protobuf import json_format
 from groundline.v1 import collection_pb2
-from groundline_database import Connection, Pool, acquire, transaction
+from groundline_database import Connection, Pool, acquire, read_statements, transaction
 from groundline_indexing.partitions import PENDING
 
 from groundline_ingestor.adapters.postgres.jobs import find_job
 from groundline_ingestor.domain.webhooks import Delivery, notice_of
+
+_SQL: Final = read_statements(__name__)
 
 ANNOUNCED_AT_ONCE: Final = 100
 
@@ -65,18 +67,7 @@ class PostgresWebhooks:
         whose webhook was removed are deleted."""
         async with transaction(self._pool) as connection:
             rows = await connection.fetch(
-                """
-                WITH due AS (
-                    SELECT delivery_id FROM webhook_deliveries WHERE next_attempt_time <= clock_timestamp()
-                    ORDER BY next_attempt_time LIMIT $1 FOR UPDATE SKIP LOCKED
-                )
-                UPDATE webhook_deliveries d
-                SET attempts = attempts + 1,
-                    next_attempt_time = clock_timestamp() + make_interval(secs => $2)
-                FROM due, collections c
-                WHERE d.delivery_id = due.delivery_id AND c.collection_id = d.collection_id
-                RETURNING d.*, c.settings
-                """,
+                _SQL["lease"],
                 limit,
                 seconds,
             )
@@ -90,14 +81,7 @@ class PostgresWebhooks:
     async def lag(self) -> float:
         """Return the seconds since a job ended of which a webhook was not told yet, the longest."""
         async with acquire(self._pool) as connection:
-            seconds = await connection.fetchval(
-                """
-                SELECT extract(epoch FROM max(clock_timestamp() - coalesce(
-                    j.end_time, (SELECT max(i.end_time) FROM ingestion_items i WHERE i.job_id = j.job_id)
-                )))::float8
-                FROM webhook_deliveries d JOIN ingestion_jobs j USING (job_id)
-                """
-            )
+            seconds = await connection.fetchval(_SQL["lag"])
         return seconds or 0.0
 
     async def remove(self, delivery: Delivery) -> None:

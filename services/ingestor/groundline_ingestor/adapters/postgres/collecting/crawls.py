@@ -4,12 +4,20 @@
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Final
 
 import asyncpg
 from google.protobuf import json_format
 from groundline.v1 import document_pb2, job_pb2
 from groundline.v1 import ingestor_service_pb2 as pb
-from groundline_database import Connection, Pool, acquire, is_replaceable_document, transaction
+from groundline_database import (
+    Connection,
+    Pool,
+    acquire,
+    is_replaceable_document,
+    read_statements,
+    transaction,
+)
 from groundline_database.codecs import enum_text
 from groundline_indexing.collections import StoredCollection
 from groundline_indexing.documents import DocumentVersion, HandedIn
@@ -44,6 +52,8 @@ from groundline_ingestor.domain.work import (
     LeasedItem,
     OrderedCrawl,
 )
+
+_SQL: Final = read_statements(__name__)
 
 
 class PostgresCrawls:
@@ -168,17 +178,7 @@ class PostgresCrawls:
                 )
                 outcome = job_pb2.INGESTION_OUTCOME_UNSPECIFIED
             await connection.execute(
-                """
-                INSERT INTO ingestion_items (
-                    job_id, item_index, collection_id, uri, document_id, state, outcome, failure, is_page,
-                    start_time, end_time
-                )
-                SELECT $1::uuid, $2, collection_id, $3, $4, $5, $6, $7, true, now(), now()
-                FROM ingestion_jobs WHERE job_id = $1::uuid
-                ON CONFLICT (job_id, item_index) DO UPDATE SET
-                    document_id = excluded.document_id, state = excluded.state, outcome = excluded.outcome,
-                    failure = excluded.failure, change_time = clock_timestamp(), end_time = excluded.end_time
-                """,
+                _SQL["add_preview"],
                 claim.job_id,
                 index,
                 page.uri,
@@ -195,19 +195,7 @@ class PostgresCrawls:
             if index is None:
                 return
             await connection.execute(
-                """
-                INSERT INTO ingestion_items (
-                    job_id, item_index, collection_id, uri, document_id, state, outcome, is_page, start_time,
-                    end_time
-                )
-                SELECT $1::uuid, $2, j.collection_id, $3, d.document_id, 'done', $4, true, now(), now()
-                FROM ingestion_jobs j
-                LEFT JOIN documents d ON d.collection_id = j.collection_id AND d.uri = $3
-                WHERE j.job_id = $1::uuid
-                ON CONFLICT (job_id, item_index) DO UPDATE SET
-                    document_id = excluded.document_id, state = excluded.state, outcome = excluded.outcome,
-                    failure = NULL, change_time = clock_timestamp(), end_time = excluded.end_time
-                """,
+                _SQL["add_removal"],
                 claim.job_id,
                 index,
                 uri,
@@ -222,14 +210,7 @@ class PostgresCrawls:
             if index is None:
                 return
             await connection.execute(
-                """
-                INSERT INTO ingestion_items
-                    (job_id, item_index, collection_id, uri, state, failure, is_page, start_time, end_time)
-                SELECT $1::uuid, $2, collection_id, $3, 'failed', $4, true, now(), now()
-                FROM ingestion_jobs WHERE job_id = $1::uuid
-                ON CONFLICT (job_id, item_index) DO UPDATE SET
-                    failure = excluded.failure, change_time = clock_timestamp(), end_time = excluded.end_time
-                """,
+                _SQL["add_failure"],
                 claim.job_id,
                 index,
                 uri,
@@ -285,12 +266,7 @@ async def insert_page(
         )
     else:
         await connection.execute(
-            """
-            UPDATE ingestion_items SET
-                state = 'queued', failure = NULL, document_id = $3, input = $4, end_time = NULL,
-                change_time = clock_timestamp()
-            WHERE job_id = $1::uuid AND item_index = $2
-            """,
+            _SQL["queue_page_again"],
             claim.job_id,
             index,
             document_id,
@@ -311,12 +287,7 @@ async def _item_index(connection: Connection, claim: ItemClaim, uri: str) -> tup
     page, with its content or without need of it. The crawl stays locked: pages join its job one by one."""
     await require_held(connection, claim)
     known = await connection.fetchrow(
-        """
-        SELECT item_index, state = 'failed' AND NOT EXISTS (
-            SELECT FROM ingestion_payloads p WHERE (p.job_id, p.item_index) = (i.job_id, i.item_index)
-        ) AS is_missing
-        FROM ingestion_items i WHERE job_id = $1::uuid AND uri = $2 AND is_page
-        """,
+        _SQL["page_index"],
         claim.job_id,
         uri,
     )

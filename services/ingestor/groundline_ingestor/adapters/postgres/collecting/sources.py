@@ -79,13 +79,7 @@ class PostgresSources:
         try:
             async with transaction(self._pool) as connection:
                 await connection.execute(
-                    """
-                    INSERT INTO sources (
-                        source_id, collection_id, name, definition, principals, interval_seconds,
-                        next_run_time
-                    )
-                    VALUES ($1::uuid, $2, $3, $4, $5, $6, CASE WHEN NOT $7 THEN clock_timestamp() END)
-                    """,
+                    _SQL["create"],
                     source.source_id,
                     source.collection_id,
                     source.name,
@@ -207,12 +201,7 @@ class PostgresSources:
         """Begin runs of the sources that are due, and set the next; return ids of the jobs."""
         async with transaction(self._pool) as connection:
             rows = await connection.fetch(
-                """
-                SELECT s.* FROM sources s JOIN collections c USING (collection_id)
-                WHERE s.next_run_time <= clock_timestamp()
-                ORDER BY s.next_run_time LIMIT $1
-                FOR KEY SHARE OF c SKIP LOCKED FOR UPDATE OF s SKIP LOCKED
-                """,
+                _SQL["lock_due"],
                 BEGUN_AT_ONCE,
             )
             begun = [await _enqueue(connection, row) for row in rows]
@@ -249,13 +238,7 @@ class PostgresSources:
         """Return the same as `unchanged`, but record nothing."""
         async with acquire(self._pool) as connection:
             rows = await connection.fetch(
-                """
-                SELECT s.uri FROM source_documents s
-                JOIN unnest($3::text[], $4::text[]) AS f (uri, version) ON s.uri = f.uri
-                JOIN documents d ON (d.collection_id, d.uri) = (s.collection_id, s.uri)
-                WHERE s.collection_id = $1 AND s.source_id = $2::uuid
-                  AND (f.version IS NULL OR s.version = f.version)
-                """,
+                _SQL["known"],
                 source.message.collection_id,
                 source.message.source_id,
                 list(versions),
@@ -290,14 +273,7 @@ class PostgresSources:
             await require_held(connection, claim)
             # Documents that were deleted by hand are brought again.
             rows = await connection.fetch(
-                """
-                UPDATE source_documents s SET job_id = $1::uuid
-                FROM unnest($4::text[], $5::text[]) AS f (uri, version)
-                WHERE s.collection_id = $2 AND s.source_id = $3::uuid AND s.uri = f.uri
-                RETURNING s.uri, (f.version IS NULL OR s.version = f.version) AND EXISTS (
-                    SELECT FROM documents d WHERE d.collection_id = s.collection_id AND d.uri = s.uri
-                ) AS is_unchanged
-                """,
+                _SQL["find_documents"],
                 claim.job_id,
                 source.message.collection_id,
                 source.message.source_id,
@@ -310,13 +286,7 @@ class PostgresSources:
         """Return those of the uris whose documents another source has brought, or who handed them in."""
         async with acquire(self._pool) as connection:
             rows = await connection.fetch(
-                """
-                SELECT u.uri FROM unnest($2::text[]) AS u (uri)
-                LEFT JOIN source_documents s ON s.collection_id = $1 AND s.uri = u.uri
-                WHERE CASE WHEN s.source_id IS NULL THEN EXISTS (
-                    SELECT FROM documents d WHERE d.collection_id = $1 AND d.uri = u.uri
-                ) ELSE s.source_id <> $3::uuid END
-                """,
+                _SQL["brought_by_others"],
                 source.message.collection_id,
                 list(uris),
                 source.message.source_id,
@@ -336,13 +306,7 @@ class PostgresSources:
         async with transaction(self._pool) as connection:
             if await insert_page(connection, claim, collection, found):
                 await connection.execute(
-                    """
-                    INSERT INTO source_documents (collection_id, uri, source_id, version, job_id)
-                    VALUES ($1, $2, $3::uuid, $4, $5::uuid)
-                    ON CONFLICT (collection_id, uri) DO UPDATE
-                    SET version = excluded.version, job_id = excluded.job_id
-                    WHERE source_documents.source_id = excluded.source_id
-                    """,
+                    _SQL["record_document"],
                     collection.collection_id,
                     found.version.uri,
                     source.message.source_id,
@@ -364,12 +328,7 @@ class PostgresSources:
             await hold_collection(connection, collection, for_callers=[source.principals])
             await require_held(connection, claim)
             rows = await connection.fetch(
-                """
-                SELECT uri FROM source_documents
-                WHERE source_id = $1::uuid
-                  AND CASE WHEN $2::text[] IS NULL THEN job_id <> $3::uuid ELSE uri = ANY($2::text[]) END
-                ORDER BY uri LIMIT $4 FOR UPDATE
-                """,
+                _SQL["lock_missing"],
                 source.message.source_id,
                 None if uris is None else list(uris),
                 claim.job_id,
@@ -411,13 +370,7 @@ async def _enqueue(connection: Connection, source: asyncpg.Record) -> str:
         return str(pending)
     if source["last_job_id"]:
         await connection.execute(
-            """
-            DELETE FROM ingestion_jobs j WHERE job_id = $1 AND deleted_count = 0 AND is_announced
-              AND EXISTS (SELECT FROM ingestion_items i WHERE i.job_id = j.job_id AND i.state = 'done')
-              AND NOT EXISTS (
-                  SELECT FROM ingestion_items i WHERE i.job_id = j.job_id AND i.source_id IS NULL
-              )
-            """,
+            _SQL["delete_empty_run"],
             source["last_job_id"],
         )
     job_id = await _insert_run(connection, source, is_dry_run=False)
