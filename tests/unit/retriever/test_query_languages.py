@@ -145,7 +145,7 @@ class Mixed(FakeStore):
 @pytest.mark.parametrize(
     ("texts", "expected"),
     [
-        # Of texts in both languages those in the other one count more.
+        # Beside texts in the question's language, texts in the other one count more.
         ({1: UNTERSCHRIEBEN, 2: LEASE, 3: UNTERSCHRIEBEN}, [2, 1, 3]),
         # And what the words of the translation find there.
         ({1: UNTERSCHRIEBEN, 2: LEASE, 3: SIGNED}, [3, 2, 1]),

@@ -167,7 +167,7 @@ def _clause(text: str, value: Value) -> str:
         elif cut.start() >= value.end:
             end = cut.start()
             break
-    # What stands right before a value is part of it: "after three months".
+    # In "after three months" the condition belongs to the value, and is left out with it.
     near = max(start, value.start - _LOOKED_AT)
     before = text[start:near] + _CONDITION_BEFORE.sub("", text[near : value.start])
     return f"{before} {VALUE} {text[value.end : end]}"

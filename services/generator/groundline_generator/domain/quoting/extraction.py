@@ -318,16 +318,15 @@ def _deny(question: Question, candidates: Sequence[Candidate]) -> None:
     The two stand beside each other: "Glass goes into the bin. Paper does not go there." Another denial that
     is of less of the question than the best sentence without one is of something else.
     """
-    by_place = {(each.passage, each.position): each for each in candidates}
+    limiting = {(each.passage, each.position): each for each in candidates if each.sets_limits}
     denied: list[tuple[Candidate, list[Candidate]]] = []
     for each in candidates:
         permits = each.only_permits
-        if each.sets_limits or not (permits or each.sentence.segment.kind is Kind.SENTENCE):
+        sets_limits = (each.passage, each.position) in limiting
+        if sets_limits or not (permits or each.sentence.segment.kind is Kind.SENTENCE):
             continue
-        beside = (by_place.get((each.passage, each.position + step)) for step in (-1, 1))
-        denying = [
-            one for one in beside if one and one.sets_limits and (permits or _denies_it(question, one, each))
-        ]
+        beside = (limiting.get((each.passage, each.position + step)) for step in (-1, 1))
+        denying = [one for one in beside if one and (permits or _denies_it(question, one, each))]
         for one in denying if permits else ():
             one.stand_in_for(each)
         if permits:
@@ -336,18 +335,18 @@ def _deny(question: Question, candidates: Sequence[Candidate]) -> None:
             denied.append((each, denying))
     best = max(candidates, key=lambda each: each.score, default=None)
     least = best.own_share if best and not best.denies else 0.0
-    standing_in: set[int] = set()
+    standing_in: set[tuple[int, int]] = set()
     for each, denying in denied:
         for one in denying:
             one.stand_in_for(each)
-            standing_in.add(id(one))
+            standing_in.add((one.passage, one.position))
     for each, _ in denied:
         each.fade()
     for each in candidates:
         if each.sentence.segment.kind is not Kind.SENTENCE:
             continue
-        is_of_less = each.own_share < least and id(each) not in standing_in
-        if not each.sets_limits or is_of_less:
+        place = each.passage, each.position
+        if place not in limiting or (each.own_share < least and place not in standing_in):
             each.relevance *= _NO_LIMIT
         if not each.denies:
             each.score *= _NOT_DENIED
