@@ -52,7 +52,9 @@ class Watched:
     reply: Reply = field(default_factory=lambda: WIRE.answer("The torque is 12 Nm [1]."))
     """Answer of the model."""
 
-    async def ask(self, query: str = "How are the services deployed?", **fields: Any) -> httpx.Response:
+    async def ask(self, **fields: Any) -> httpx.Response:
+        """Ask what the examples answer plainly; a weak search would ask the model for a rewriting, too."""
+        query = "How many days of annual leave does a full-time employee in Galway have?"
         return await self._post("/api/chat", {"query": query, "collectionIds": ["examples"], **fields})
 
     async def search(self, collection: str = "examples", **fields: Any) -> httpx.Response:
