@@ -9,11 +9,7 @@ from groundline.v1 import table_pb2
 from groundline_tables.matching import Known
 from groundline_tables.questions import Planned, plan_for
 
-_TEXT, _NUMBER, _DATE = (
-    table_pb2.COLUMN_TYPE_TEXT,
-    table_pb2.COLUMN_TYPE_NUMBER,
-    table_pb2.COLUMN_TYPE_DATE,
-)
+_TEXT, _NUMBER, _DATE = (table_pb2.COLUMN_TYPE_TEXT, table_pb2.COLUMN_TYPE_NUMBER, table_pb2.COLUMN_TYPE_DATE)
 POS, RIDER, NATION, YEAR, GOLD, BEDS = range(6)
 RIDERS: Final = (
     ("Pos", _TEXT),
@@ -159,9 +155,7 @@ def test_a_form_that_may_mean_something_else_has_none(question: str) -> None:
         ("who was the latest opponent?", "", True),
     ],
 )
-def test_first_and_last_are_by_the_day(
-    question: str, ordinal: str | None, is_descending: bool | None
-) -> None:
+def test_first_and_last_go_by_day(question: str, ordinal: str | None, is_descending: bool | None) -> None:
     found = planned(question, GAMES, {})
     if ordinal is None:
         assert found.plan is None  # "game" means nothing here

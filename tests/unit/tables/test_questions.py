@@ -1,19 +1,15 @@
 """Plans for questions: every word must mean something in the table, and all of them one thing."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import pytest
 from google.protobuf import json_format
 from groundline.v1 import table_pb2
 from groundline_tables.matching import MAX_WORDS, Known, phrases_of
-from groundline_tables.questions import plan_for
+from groundline_tables.questions import Planned, plan_for
 
-_TEXT, _NUMBER, _DATE = (
-    table_pb2.COLUMN_TYPE_TEXT,
-    table_pb2.COLUMN_TYPE_NUMBER,
-    table_pb2.COLUMN_TYPE_DATE,
-)
+_TEXT, _NUMBER, _DATE = (table_pb2.COLUMN_TYPE_TEXT, table_pb2.COLUMN_TYPE_NUMBER, table_pb2.COLUMN_TYPE_DATE)
 MODEL, WEIGHT, PRICE, REGION, SALES, RELEASED = range(6)
 COLUMNS: Final = (
     ("Model", _TEXT, ""),
@@ -99,11 +95,7 @@ DN_6: Final = where(MODEL, "EQUAL", "DN-6")
         ("Summe 2024 nach Region", {"function": "SUM", "functionColumn": SALES, "groupBy": REGION}),
         (
             "Total 2024 in the North?",
-            {
-                "function": "SUM",
-                "functionColumn": SALES,
-                "conditions": [where(REGION, "EQUAL", "North")],
-            },
+            {"function": "SUM", "functionColumn": SALES, "conditions": [where(REGION, "EQUAL", "North")]},
         ),
         ("Durchschnittlicher Preis", {"function": "AVERAGE", "functionColumn": PRICE}),
         (
@@ -170,28 +162,32 @@ def test_a_question_that_the_table_or_the_rules_do_not_cover_has_none(question: 
     assert plan(question) is None
 
 
+type Column = tuple[str, table_pb2.ColumnType.ValueType, *tuple[str, ...]]
+NONE: Final[Mapping[str, int]] = {}
+
+
+def asked(question: str, *columns: Column, title: str = "", cells: Mapping[str, int] = NONE) -> Planned:
+    """Ask a table of these columns, each a name, a type and maybe a unit; `cells`: who holds a word."""
+    described = [
+        table_pb2.TableColumn(index=at, name=name, type=kind, unit="".join(unit))
+        for at, (name, kind, *unit) in enumerate(columns)
+    ]
+    holders = {word: frozenset({column}) for word, column in cells.items()}
+    return plan_for(question, [Known(table_pb2.Table(title=title, columns=described), holders)])
+
+
+def planned(question: str, *columns: Column, **known: Any) -> table_pb2.TablePlan:
+    plan = asked(question, *columns, **known).plan
+    assert plan is not None, question
+    return plan
+
+
 def test_how_many_of_a_number_is_no_count_of_rows() -> None:
     """ "How many inhabitants has Vienna?" asks for a cell."""
-    columns = [
-        table_pb2.TableColumn(index=0, name="City", type=_TEXT),
-        table_pb2.TableColumn(index=1, name="Inhabitants", type=_NUMBER),
-    ]
-    known = Known(table_pb2.Table(columns=columns), {"vienna": frozenset({0})})
-    one = plan_for("How many inhabitants has Vienna?", [known]).plan
-    assert one is not None
+    columns, cells = (("City", _TEXT), ("Inhabitants", _NUMBER)), {"vienna": 0}
+    one = planned("How many inhabitants has Vienna?", *columns, cells=cells)
     assert (one.function, list(one.columns)) == (table_pb2.TABLE_FUNCTION_UNSPECIFIED, [0, 1])
-    assert plan_for("How many inhabitants?", [known]).plan is None
-
-
-def test_a_table_of_two_columns_says_what_its_names_ask() -> None:
-    columns = [
-        table_pb2.TableColumn(index=at, name=name, type=_TEXT)
-        for at, name in enumerate(["Property", "Value"])
-    ]
-    known = Known(table_pb2.Table(columns=columns), {"max pressure": frozenset({0})})
-    one = plan_for("What is the max. pressure?", [known]).plan
-    assert one is not None
-    assert list(one.columns) == [0, 1]
+    assert asked("How many inhabitants?", *columns, cells=cells).plan is None
 
 
 def test_words_that_mean_nothing_are_named() -> None:
@@ -208,16 +204,9 @@ def test_of_two_tables_the_one_that_is_named_is_asked_and_neither_if_none_is() -
 
 
 def test_a_name_that_two_columns_have_is_ambiguous() -> None:
-    columns = [
-        table_pb2.TableColumn(index=0, name="Model", type=_TEXT),
-        table_pb2.TableColumn(index=1, name="Net weight", type=_NUMBER),
-        table_pb2.TableColumn(index=2, name="Gross weight", type=_NUMBER),
-    ]
-    known = Known(table_pb2.Table(columns=columns), {})
-    assert plan_for("average weight", [known]).refusal == table_pb2.TABLE_REFUSAL_AMBIGUOUS
-    one = plan_for("average net weight", [known]).plan
-    assert one is not None
-    assert one.function_column == 1
+    columns = (("Model", _TEXT), ("Net weight", _NUMBER), ("Gross weight", _NUMBER))
+    assert asked("average weight", *columns).refusal == table_pb2.TABLE_REFUSAL_AMBIGUOUS
+    assert planned("average net weight", *columns).function_column == 1
 
 
 def test_without_a_table_and_for_a_text_there_is_no_plan() -> None:
@@ -235,129 +224,104 @@ def test_a_cell_that_the_title_names_too_makes_a_superlative_ambiguous() -> None
 
 
 def test_a_unit_says_which_of_two_columns_is_meant() -> None:
-    columns = [
-        table_pb2.TableColumn(index=0, name="Lake", type=_TEXT),
-        table_pb2.TableColumn(index=1, name="Area (km²)", type=_NUMBER, unit="km²"),
-        table_pb2.TableColumn(index=2, name="Area (sq mi)", type=_NUMBER, unit="sq mi"),
-    ]
-    known = Known(table_pb2.Table(columns=columns), {"ladoga": frozenset({0})})
-    assert plan_for("area of Ladoga", [known]).refusal == table_pb2.TABLE_REFUSAL_AMBIGUOUS
+    columns = (("Lake", _TEXT), ("Area (km²)", _NUMBER, "km²"), ("Area (sq mi)", _NUMBER, "sq mi"))
+    cells = {"ladoga": 0}
+    ambiguous = asked("area of Ladoga", *columns, cells=cells)
+    assert ambiguous.refusal == table_pb2.TABLE_REFUSAL_AMBIGUOUS
     for question, column in (("area of Ladoga in square miles", 2), ("Fläche von Ladoga in km²", 1)):
-        one = plan_for(question, [known]).plan
-        assert one is not None, question
-        assert list(one.columns) == [0, column]
-    assert plan_for("area of Ladoga in kg", [known]).plan is None
+        assert list(planned(question, *columns, cells=cells).columns) == [0, column]
+    assert asked("area of Ladoga in kg", *columns, cells=cells).plan is None
 
 
 def test_the_average_number_of_something_is_no_count() -> None:
-    columns = [
-        table_pb2.TableColumn(index=0, name="Airline", type=_TEXT),
-        table_pb2.TableColumn(index=1, name="Incidents", type=_NUMBER),
-    ]
-    known = Known(table_pb2.Table(columns=columns), {"klm": frozenset({0}), "lufthansa": frozenset({0})})
-    one = plan_for("What is the average number of incidents per airline?", [known]).plan
+    columns, cells = (("Airline", _TEXT), ("Incidents", _NUMBER)), {"klm": 0, "lufthansa": 0}
+    one = asked("What is the average number of incidents per airline?", *columns, cells=cells).plan
     assert one is None or one.function == table_pb2.TABLE_FUNCTION_AVERAGE
-    other = plan_for("Did Lufthansa or KLM have more incidents?", [known]).plan
-    assert other is not None
-    assert (other.order_by, other.is_descending, list(other.conditions[0].values)) == (
-        1,
-        True,
-        ["Lufthansa", "KLM"],
-    )
+    other = planned("Did Lufthansa or KLM have more incidents?", *columns, cells=cells)
+    assert (other.order_by, other.is_descending) == (1, True)
+    assert list(other.conditions[0].values) == ["Lufthansa", "KLM"]
 
 
-def test_rows_are_listed_by_a_cell_of_another_column_than_names_them() -> None:
-    columns = [
-        table_pb2.TableColumn(index=at, name=name, type=_TEXT) for at, name in enumerate(["Name", "Licence"])
-    ]
-    columns.append(table_pb2.TableColumn(index=2, name="Year", type=_NUMBER))
-    known = Known(table_pb2.Table(title="Language models", columns=columns), {"mit": frozenset({1})})
-    one = plan_for("Which of the language models are under the MIT licence?", [known]).plan
-    assert one is not None
-    assert list(one.columns) == [0, 1]
-
-
-def planned(
-    question: str, *columns: tuple[str, table_pb2.ColumnType.ValueType], title: str = ""
-) -> table_pb2.TablePlan | None:
-    described = [
-        table_pb2.TableColumn(index=at, name=name, type=kind) for at, (name, kind) in enumerate(columns)
-    ]
-    return plan_for(question, [Known(table_pb2.Table(title=title, columns=described), {})]).plan
+@pytest.mark.parametrize(
+    ("question", "columns", "known", "shown"),
+    [
+        (
+            "Which of the language models are under the MIT licence?",
+            [("Name", _TEXT), ("Licence", _TEXT), ("Year", _NUMBER)],
+            {"title": "Language models", "cells": {"mit": 1}},
+            [0, 1],
+        ),
+        (
+            "What is the max. pressure?",
+            [("Property", _TEXT), ("Value", _TEXT)],
+            {"cells": {"max pressure": 0}},
+            [0, 1],
+        ),
+        (
+            "Which country has the highest population?",
+            [("Code", _TEXT), ("Head of state", _TEXT), ("Name", _TEXT), ("Population", _NUMBER)],
+            {"title": "countries"},
+            [2, 3],
+        ),
+    ],
+    ids=["a cell of another column", "a table of properties", "the column of names"],
+)
+def test_rows_are_shown_with_the_column_that_names_them(
+    question: str, columns: Sequence[Column], known: Mapping[str, Any], shown: Sequence[int]
+) -> None:
+    assert list(planned(question, *columns, **known).columns) == shown
 
 
 def test_names_that_programs_made_are_read_as_words() -> None:
     one = planned("average top speed of electric cars", ("TopSpeed", _NUMBER), title="ElectricCarData")
-    assert one is not None
     assert one.function == table_pb2.TABLE_FUNCTION_AVERAGE
 
 
 @pytest.mark.parametrize("number", ["50 million", "50 Mio.", "50,000,000"])
 def test_numbers_may_be_said_in_millions(number: str) -> None:
-    one = planned(
-        f"Which countries have more than {number} inhabitants?", ("Country", _TEXT), ("Population", _NUMBER)
-    )
-    assert one is not None
+    question = f"Which countries have more than {number} inhabitants?"
+    one = planned(question, ("Country", _TEXT), ("Population", _NUMBER))
     assert list(one.conditions[0].values) == ["50000000"]
 
 
 def test_german_compounds_are_divided_where_all_of_their_parts_mean_something() -> None:
     sets = (("Name", _TEXT), ("Preis", _NUMBER), ("Teile", _NUMBER))
     one = planned("Welche LEGO-Sets haben mehr als 290 Teile?", *sets, title="LEGO sets")
-    assert one is not None
     assert list(one.columns) == [0, 2]
     total = planned("Gesamtpreis der Sets", *sets, title="LEGO sets")
-    assert total is not None
     assert (total.function, total.function_column) == (table_pb2.TABLE_FUNCTION_SUM, 1)
-    assert planned("Welche LEGO-Züge haben mehr als 290 Teile?", *sets, title="LEGO sets") is None
+    assert asked("Welche LEGO-Züge haben mehr als 290 Teile?", *sets, title="LEGO sets").plan is None
 
 
 def test_a_number_before_a_column_is_its_value() -> None:
     one = planned("Which cars have 7 seats?", ("Car", _TEXT), ("Seats", _NUMBER))
-    assert one is not None
     assert (one.conditions[0].column, list(one.conditions[0].values)) == (1, ["7"])
-
-
-def test_rows_are_shown_with_the_column_that_names_them() -> None:
-    columns = (("Code", _TEXT), ("Head of state", _TEXT), ("Name", _TEXT), ("Population", _NUMBER))
-    one = planned("Which country has the highest population?", *columns, title="countries")
-    assert one is not None
-    assert list(one.columns) == [2, 3]
 
 
 def test_a_comparison_is_with_the_column_that_is_named_or_with_none() -> None:
     columns = (("Building", _TEXT), ("Year built", _TEXT), ("Floors", _NUMBER))
-    assert planned("buildings with year built after 2016", *columns) is None
-    one = planned("buildings with more than 100 floors", *columns)
-    assert one is not None
-    assert one.conditions[0].column == 2
-
-
-ABSENCES: Final = (("occasion", _TEXT), ("days", _TEXT))
+    assert asked("buildings with year built after 2016", *columns).plan is None
+    assert planned("buildings with more than 100 floors", *columns).conditions[0].column == 2
 
 
 @pytest.mark.parametrize(
-    "question",
+    ("question", "shown"),
     [
-        "How many days of leave do I have?",
-        "How many days of leave are there?",
-        "How many occasions?",
-        "Wie viele days?",
+        ("How many days of leave do I have?", None),
+        ("How many days of leave are there?", None),
+        ("How many occasions?", None),
+        ("Wie viele days?", None),
+        ("How many days for a wedding?", [0, 1]),
     ],
 )
-def test_rows_are_not_counted_where_nothing_says_which(question: str) -> None:
+def test_how_many_of_a_row_is_what_the_row_says_and_nothing_if_none_is_named(
+    question: str, shown: Sequence[int] | None
+) -> None:
     """A table of absences does not say how many days of leave there are."""
-    assert planned(question, *ABSENCES, title="Leave") is None
-
-
-def test_how_many_of_a_row_is_what_the_row_says_whatever_its_type() -> None:
-    described = [
-        table_pb2.TableColumn(index=at, name=name, type=kind) for at, (name, kind) in enumerate(ABSENCES)
-    ]
-    known = Known(table_pb2.Table(title="Leave", columns=described), {"wedding": frozenset({0})})
-    one = plan_for("How many days for a wedding?", [known]).plan
-    assert one is not None
-    assert (one.function, list(one.columns)) == (table_pb2.TABLE_FUNCTION_UNSPECIFIED, [0, 1])
+    columns, cells = (("occasion", _TEXT), ("days", _TEXT)), {"wedding": 0}
+    one = asked(question, *columns, title="Leave", cells=cells).plan
+    assert (one and list(one.columns)) == shown
+    assert not one or one.function == table_pb2.TABLE_FUNCTION_UNSPECIFIED
 
 
 @pytest.mark.parametrize(

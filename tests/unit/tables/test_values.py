@@ -66,9 +66,7 @@ def test_codes_versions_ranges_and_addresses_are_no_numbers(text: str) -> None:
 
 
 @pytest.mark.parametrize(("mark", "number"), [("", None), (".", "1.234"), (",", "1234")])
-def test_a_number_that_can_be_read_both_ways_is_none_without_a_mark(
-    mark: DecimalMark, number: str | None
-) -> None:
+def test_a_number_of_two_readings_is_none_without_a_mark(mark: DecimalMark, number: str | None) -> None:
     assert read("1.234", mark) == (None if number is None else Decimal(number), "")
 
 
