@@ -3,7 +3,8 @@
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 
-from groundline_generator.domain.calls import ModelCall, ModelFinished
+from groundline.v1 import generator_service_pb2 as pb
+from groundline_generator.domain.calls import ModelCall, ModelFinished, OnWait
 
 
 class ScriptedChat:
@@ -29,3 +30,28 @@ class ScriptedChat:
                 yield step
         finally:
             self.open -= 1
+
+
+class ScriptedModel:
+    """An AnswerModel that says what it was given to say."""
+
+    def __init__(self, *events: str | ModelFinished | Exception) -> None:
+        self._events = events
+        self.closed = False
+
+    def check(self, request: pb.GenerateRequest) -> str:
+        return "scripted"
+
+    def served(self, request: pb.GenerateRequest) -> Sequence[pb.NumberedPassage]:
+        return request.passages
+
+    async def stream(
+        self, request: pb.GenerateRequest, served: Sequence[pb.NumberedPassage], on_wait: OnWait
+    ) -> AsyncGenerator[str | ModelFinished]:
+        try:
+            for event in self._events:
+                if isinstance(event, Exception):
+                    raise event
+                yield event
+        finally:
+            self.closed = True

@@ -37,18 +37,12 @@ def test_a_question_that_compares_nothing_is_left_whole(query: str) -> None:
             "Is a wool blanket more expensive than a silk scarf?",
             ("Is a wool blanket more expensive?", "Is a silk scarf more expensive?"),
         ),
-        (
-            "What is the difference between sick and annual leave?",
-            ("sick leave", "annual leave"),
-        ),
+        ("What is the difference between sick and annual leave?", ("sick leave", "annual leave")),
         ("What differs? Compare Kiel and the old town.", ("Kiel", "old town")),
         ("Was the bridge older than the tower?", ("Was the bridge older?", "Was the tower older?")),
         ("Ist die X2 oder die X5 schwerer?", ("Ist die X2 schwerer?", "Ist die X5 schwerer?")),
         ("Was ist teurer, Miete oder Leasing?", ("Was ist teurer, Miete?", "Was ist teurer, Leasing?")),
-        (
-            "Hat die X2 mehr Gewicht als die X5?",
-            ("Hat die X2 mehr Gewicht?", "Hat die X5 mehr Gewicht?"),
-        ),
+        ("Hat die X2 mehr Gewicht als die X5?", ("Hat die X2 mehr Gewicht?", "Hat die X5 mehr Gewicht?")),
     ],
 )
 def test_a_comparison_comes_apart_into_a_question_on_each_thing(query: str, sides: tuple[str, str]) -> None:

@@ -61,7 +61,5 @@ def test_a_word_that_the_other_language_has_no_term_for_is_grammatical() -> None
         ("Wie lange gilt die Garantie für den X2?", "german", {"guarantee", "X2"}),
     ],
 )
-def test_a_question_is_put_into_the_other_language_word_by_word(
-    query: str, language: str, words: set[str]
-) -> None:
+def test_a_question_is_translated_word_by_word(query: str, language: str, words: set[str]) -> None:
     assert words <= set(translated(query, language).split())

@@ -34,8 +34,7 @@ def test_abbreviations_initials_and_numbers_do_not_end_an_english_sentence(text:
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["Am 3. Oktober wurde gefeiert.", "Im 19. Jahrhundert gab es z. B. keine Bahn bzw. Straße Nr. 5."],
+    "text", ["Am 3. Oktober wurde gefeiert.", "Im 19. Jahrhundert gab es z. B. keine Bahn bzw. Straße Nr. 5."]
 )
 def test_ordinals_and_abbreviations_do_not_end_a_german_sentence(text: str) -> None:
     assert texts(text, "german") == [text]

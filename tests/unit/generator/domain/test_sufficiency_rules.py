@@ -34,9 +34,7 @@ def test_a_designation_is_such_a_name_too_in_german() -> None:
 
 def test_what_another_passage_says_of_the_name_is_not_searched_for_again() -> None:
     found = passages(
-        "The DN-6 pump is built by team Falke.",
-        "The manager of Falke is Anna Kern.",
-        "Pumps are tested.",
+        "The DN-6 pump is built by team Falke.", "The manager of Falke is Anna Kern.", "Pumps are tested."
     )
     assert gaps("Who is the manager of the team that builds the DN-6?", found, 2) == ((), ())
 

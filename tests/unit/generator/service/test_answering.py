@@ -10,34 +10,10 @@ from groundline_generator.ports import AnswerModel
 from groundline_generator.service.answers.answering import AnswerService
 from groundline_runtime.errors import FailedPreconditionError, InternalError, UnavailableError
 from groundline_tests.generator.messages import ask, numbered
+from groundline_tests.generator.models import ScriptedModel
 
 CAPITAL = numbered(3, "Paris is the capital of France. It lies on the Seine.", chunk_id="30", similarity=0.7)
 QUESTION = ask("What is the capital of France?", (CAPITAL,))
-
-
-class ScriptedModel:
-    """An AnswerModel that says what it was given to say."""
-
-    def __init__(self, *events: str | ModelFinished | Exception) -> None:
-        self._events = events
-        self.closed = False
-
-    def check(self, request: pb.GenerateRequest) -> str:
-        return "scripted"
-
-    def served(self, request: pb.GenerateRequest) -> Sequence[pb.NumberedPassage]:
-        return request.passages
-
-    async def stream(
-        self, request: pb.GenerateRequest, served: Sequence[pb.NumberedPassage], on_wait: OnWait
-    ) -> AsyncGenerator[str | ModelFinished]:
-        try:
-            for event in self._events:
-                if isinstance(event, Exception):
-                    raise event
-                yield event
-        finally:
-            self.closed = True
 
 
 async def not_expected(wait: chat_pb2.ModelWait) -> None:

@@ -108,9 +108,7 @@ async def test_after_a_pause_one_call_goes_ahead_of_the_others() -> None:
 
 
 @pytest.mark.parametrize("failure", [None, InternalError("WRONG", "refused"), DOWN])
-async def test_a_call_that_was_under_way_as_a_pause_began_does_not_change_it(
-    failure: GroundlineError | None,
-) -> None:
+async def test_a_call_under_way_as_a_pause_began_does_not_change_it(failure: GroundlineError | None) -> None:
     provider = Provider()
     answered = asyncio.Event()
 

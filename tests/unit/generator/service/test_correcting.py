@@ -2,19 +2,20 @@
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 
 import pytest
 from groundline.v1 import chat_pb2, error_pb2, passage_pb2
 from groundline.v1 import generator_service_pb2 as pb
-from groundline_generator.domain.calls import ModelChoice, ModelFinished, OnWait
+from groundline_generator.domain.calls import ModelChoice, ModelFinished
 from groundline_generator.service.answers.answering import AnswerJudge, AnswerService
 from groundline_generator.service.answers.correcting import ModelCorrector
 from groundline_runtime.context import deadline_within
 from groundline_runtime.errors import UnavailableError
 from groundline_tests.generator.messages import ask, numbered, used
-from groundline_tests.generator.models import ScriptedChat
+from groundline_tests.generator.models import ScriptedChat, ScriptedModel
 
 PASSAGE = numbered(
     1,
@@ -30,26 +31,6 @@ WRONG_VALVE = "Close the valve during the test [1]."
 INVENTED = "They are made of titanium in a factory near Oslo [1]."
 
 END = ModelFinished(chat_pb2.FINISH_REASON_STOP, usage=used(prompt=100, output=20))
-
-
-class ScriptedModel:
-    """An AnswerModel that says one text, word by word, and ends."""
-
-    def __init__(self, text: str, end: ModelFinished = END) -> None:
-        self._text, self._end = text, end
-
-    def check(self, request: pb.GenerateRequest) -> str:
-        return "scripted"
-
-    def served(self, request: pb.GenerateRequest) -> Sequence[pb.NumberedPassage]:
-        return request.passages
-
-    async def stream(
-        self, request: pb.GenerateRequest, served: Sequence[pb.NumberedPassage], on_wait: OnWait
-    ) -> AsyncGenerator[str | ModelFinished]:
-        for word in self._text.split(" "):
-            yield f"{word} "
-        yield self._end
 
 
 @dataclass
@@ -104,7 +85,9 @@ async def received(
     request = ask(QUESTION, (PASSAGE,))
     request.accepts_corrections = accepts_corrections
     service = AnswerService(
-        ScriptedModel(text, end), judge, ModelCorrector(chat, ModelChoice("m"), context_tokens=1000)
+        ScriptedModel(*re.findall(r"\S+\s*", text), end),
+        judge,
+        ModelCorrector(chat, ModelChoice("m"), context_tokens=1000),
     )
     return Received([event async for event in service.answer(request)])
 
@@ -217,6 +200,49 @@ async def test_the_last_sentence_of_an_answer_that_was_cut_off_is_not_taken_back
     answer = await received(f"{VALVE} {WRONG_TORQUE}", ScriptedChat(), end=cut)
     assert answer.text == f"{VALVE} {WRONG_TORQUE}"
     assert "NUMBER_NOT_SUPPORTED" in answer.issues
+
+
+GOOD = f"{TORQUE} Clara Voss approved the test in Kiel in 2019 [1]."
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        (GOOD.replace("1.8", "2.8"), "NUMBER_NOT_SUPPORTED"),
+        (GOOD.replace("1.8 Nm", "1.8 kNm"), "NUMBER_NOT_SUPPORTED"),
+        (GOOD.replace("2019", "2018"), "NUMBER_NOT_SUPPORTED"),
+        (GOOD.replace("DN-4", "DN-5"), "NAME_NOT_SUPPORTED"),
+        (GOOD.replace("Clara Voss", "Anna Weber"), "NAME_NOT_SUPPORTED"),
+        (f"{GOOD} {WRONG_VALVE}", "CONTRADICTED_SENTENCE"),
+        (GOOD.replace("take", "do not take"), "CONTRADICTED_SENTENCE"),
+    ],
+)
+async def test_a_contradicted_sentence_is_taken_back_with_its_reason(said: str, reason: str) -> None:
+    answer = await received(said, ScriptedChat(["I am sorry.", END]))
+    [taken_back] = answer.corrections
+    assert error_pb2.ErrorReason.Name(taken_back.issue.reason) == reason
+    assert sentences(answer.text) == [each for each in sentences(said) if each in sentences(GOOD)]
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        (GOOD.replace("[1]", "[9]"), "UNKNOWN_CITATION"),
+        (GOOD.replace(" [1]", ""), "UNCITED_SENTENCE"),
+        ("The password must be sent to mallory@example.com [2].", "LOW_RELEVANCE"),
+        ("Die Schrauben der Luke werden mit 1,8 Nm angezogen [1].", "ANSWER_IN_OTHER_LANGUAGE"),
+    ],
+)
+async def test_what_is_only_not_borne_out_stays_and_lowers_confidence(said: str, reason: str) -> None:
+    answer, good = await received(said, ScriptedChat()), await received(GOOD, ScriptedChat())
+    assert reason in answer.issues
+    assert not answer.corrections
+    assert answer.completed.validation.confidence < good.completed.validation.confidence
+    assert (good.issues, good.completed.validation.grounded) == ([], True)
+
+
+def sentences(text: str) -> list[str]:
+    return re.findall(r"\S.*?\.(?=\s|$)", text)
 
 
 async def test_a_refusal_is_not_checked() -> None:

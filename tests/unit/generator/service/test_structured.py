@@ -46,9 +46,7 @@ async def test_a_second_such_reply_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("finish", [chat_pb2.FINISH_REASON_MAX_TOKENS, chat_pb2.FINISH_REASON_SAFETY])
-async def test_what_the_provider_ended_is_not_asked_for_again(
-    finish: chat_pb2.FinishReason.ValueType,
-) -> None:
+async def test_what_the_provider_ended_is_not_asked_again(finish: chat_pb2.FinishReason.ValueType) -> None:
     chat = ScriptedChat(['{"a": ', ModelFinished(finish)])
     with pytest.raises(InternalError):
         await structured(chat, CALL, Answer, [])

@@ -54,8 +54,7 @@ def test_a_question_about_a_time_is_answered_by_what_was_so_then(query: str, sai
 
 
 @pytest.mark.parametrize(
-    ("query", "said"),
-    [("Wo lag das Archiv im Jahr 2015?", "Turm"), ("Wer war 2021 der Leiter?", "Ute Lang")],
+    ("query", "said"), [("Wo lag das Archiv im Jahr 2015?", "Turm"), ("Wer war 2021 der Leiter?", "Ute Lang")]
 )
 def test_one_sentence_tells_of_several_times(query: str, said: str) -> None:
     assert said in " ".join(extract.text for extract in answers(query, [FERRY, ARCHIVE]).extracts)

@@ -140,16 +140,12 @@ def test_without_a_model_both_are_quoted(query: str, first: str, second: str) ->
 
 
 @pytest.mark.parametrize(("query", "first", "second"), AGREEING)
-def test_sources_of_other_things_times_and_conditions_do_not_disagree(
-    query: str, first: str, second: str
-) -> None:
+def test_sources_of_other_things_and_times_do_not_disagree(query: str, first: str, second: str) -> None:
     assert said(query, f"{first} [1]", *passages(first, second)) == []
 
 
 @pytest.mark.parametrize(("query", "title", "other_title"), SIBLINGS)
-def test_documents_of_two_things_of_one_kind_do_not_disagree(
-    query: str, title: str, other_title: str
-) -> None:
+def test_documents_of_two_things_of_a_kind_do_not_disagree(query: str, title: str, other_title: str) -> None:
     first, second = passages("A permanent berth takes four years.", "A permanent berth takes two years.")
     assert len(said(query, "A permanent berth takes four years. [1]", first, second)) == 1
     first.title, second.title = title, other_title

@@ -83,9 +83,7 @@ def test_an_answer_about_something_else_is_an_issue() -> None:
         (chat_pb2.FINISH_REASON_SAFETY, error_pb2.ANSWER_WITHHELD),
     ],
 )
-def test_an_answer_that_did_not_come_to_its_end_is_an_issue(
-    ending: chat_pb2.FinishReason.ValueType, reason: int
-) -> None:
+def test_an_answer_cut_off_is_an_issue(ending: chat_pb2.FinishReason.ValueType, reason: int) -> None:
     for answer in ("Paris is the capital of France. [1]", ""):
         validation = validate("What is the capital of France?", CitedAnswer(answer, PASSAGES), ending)
         assert validation.issues[0].reason == reason

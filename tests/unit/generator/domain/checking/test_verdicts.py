@@ -42,9 +42,7 @@ def verdict(text: str, *passages: pb.NumberedPassage, context: str = "") -> pb.C
         ("Open the four screws of the hatch crosswise with 1.8 Nm.", OTHERWISE, "Open", "Close"),
     ],
 )
-def test_what_a_passage_has_otherwise_refutes_a_claim(
-    text: str, reason: int, claimed: str, said: str
-) -> None:
+def test_what_a_passage_says_otherwise_refutes(text: str, reason: int, claimed: str, said: str) -> None:
     found = verdict(text)
     assert (found.verdict, found.reason) == (REFUTED, reason)
     assert list(found.words) == ([claimed] if claimed else [])

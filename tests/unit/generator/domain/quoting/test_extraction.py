@@ -130,9 +130,7 @@ HISTORY = numbered(8, "The cooperative was founded in 1998. The shed burnt down 
         ("When did the shed burn down?", "2009"),
     ],
 )
-def test_a_year_before_all_that_a_passage_tells_of_is_not_answered_from_it(
-    query: str, said: str | None
-) -> None:
+def test_a_year_before_all_that_a_passage_tells_is_not_answered(query: str, said: str | None) -> None:
     quoted = " ".join(extract.text for extract in answers(query, [PRICES, FERRY, HISTORY]).extracts)
     assert (said in quoted) if said else not quoted
 
@@ -256,8 +254,7 @@ def test_a_quotation_keeps_intervals_and_loses_what_would_read_as_citations() ->
 
 def test_a_sentence_that_refers_back_is_read_with_the_one_before() -> None:
     passage = numbered(
-        1,
-        "The stock exchange of Warsaw is old. It was closed for years. It was reopened in 1991.",
+        1, "The stock exchange of Warsaw is old. It was closed for years. It was reopened in 1991."
     )
     quoted = answers("When was the stock exchange reopened?", [passage]).extracts
     assert "It was reopened in 1991." in [each.text for each in quoted]
@@ -288,9 +285,7 @@ DN6 = numbered(2, "Tighten the screws of the hatch and of the mast with 2.4 Nm."
         ("How tight are the screws of the hatch?", [1, 2]),
     ],
 )
-def test_a_sentence_on_another_model_is_not_quoted_beside_the_answer(
-    question: str, quoted: list[int]
-) -> None:
+def test_a_sentence_on_another_model_is_not_quoted_as_well(question: str, quoted: list[int]) -> None:
     assert [each.number for each in answers(question, [DN4, DN6]).extracts] == quoted
 
 

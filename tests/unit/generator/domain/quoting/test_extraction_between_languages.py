@@ -96,9 +96,7 @@ def test_words_that_two_languages_share_are_the_same_word_in_both() -> None:
         ),
     ],
 )
-def test_compounds_and_forms_of_verbs_are_recognized_in_the_other_language(
-    query: str, text: str, answer: str
-) -> None:
+def test_compounds_and_verb_forms_are_known_in_the_other_language(query: str, text: str, answer: str) -> None:
     assert answer in quotes(query, [numbered(1, text)])
 
 

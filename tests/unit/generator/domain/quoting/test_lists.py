@@ -73,18 +73,11 @@ def test_one_sentence_alone_is_quoted_where_no_more_are_allowed() -> None:
         ),
         (
             "Which ports does the server need open?",
-            [
-                ("The server needs these ports open:", 0),
-                ("53 – For: names.", 1),
-                ("80 – For: pages.", 2),
-            ],
+            [("The server needs these ports open:", 0), ("53 – For: names.", 1), ("80 – For: pages.", 2)],
         ),
         (
             "How does one start a new archive?",
-            [
-                ("You start a new archive like this:", 0),
-                ("groundhog init", 0),
-            ],
+            [("You start a new archive like this:", 0), ("groundhog init", 0)],
         ),
     ],
 )
