@@ -4,14 +4,7 @@ from typing import Any
 
 import pytest
 from google.protobuf.struct_pb2 import Struct
-from groundline.v1 import (
-    chat_pb2,
-    collection_pb2,
-    error_pb2,
-    options_pb2,
-    passage_pb2,
-    retriever_service_pb2,
-)
+from groundline.v1 import chat_pb2, collection_pb2, error_pb2, options_pb2, passage_pb2, retriever_service_pb2
 from groundline_coordinator.domain.calibration import calibrate
 from groundline_coordinator.domain.conversation import recent_history
 from groundline_coordinator.domain.locations import add_boxes, locate
@@ -236,9 +229,7 @@ def test_only_what_is_marked_and_cited_is_suspected() -> None:
 @pytest.mark.parametrize(
     ("confidence", "expected"), [(0.0, 0.1), (0.2, 0.1), (0.4, 0.3), (0.6, 0.5), (0.9, 0.5)]
 )
-def test_confidence_is_mapped_straight_between_the_points_and_kept_as_it_was(
-    confidence: float, expected: float
-) -> None:
+def test_confidence_is_mapped_between_the_points_and_kept_too(confidence: float, expected: float) -> None:
     points = [
         collection_pb2.CalibrationPoint(confidence=0.2, probability=0.1),
         collection_pb2.CalibrationPoint(confidence=0.6, probability=0.5),

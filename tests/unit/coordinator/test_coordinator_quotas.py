@@ -31,10 +31,7 @@ def test_answers_at_once_are_bounded_for_each_caller_and_free_when_they_end() ->
     quotas = CallerQuotas(FakeQuotas(FakeThreads()), QuotaLimits(answers=2))
     with quotas.answering(ANN):
         with quotas.answering(ANN):
-            with (
-                pytest.raises(ResourceExhaustedError) as refused,
-                quotas.answering(ANN),
-            ):
+            with pytest.raises(ResourceExhaustedError) as refused, quotas.answering(ANN):
                 pass
             with quotas.answering(BOB):
                 pass

@@ -3,14 +3,7 @@
 from groundline.v1 import chat_pb2, error_pb2, passage_pb2
 from groundline_coordinator.domain.positions import Position
 from groundline_tests.coordinator.fakes import FakeGenerator
-from groundline_tests.coordinator.workflow import (
-    Completed,
-    Sources,
-    Started,
-    World,
-    cancelled_at,
-    question,
-)
+from groundline_tests.coordinator.workflow import Completed, Sources, Started, World, cancelled_at, question
 
 WRONG, RIGHT, REST = "It is 2. ", "It is 1. [1] ", "That is all. [1]"
 TAKEN_BACK = chat_pb2.AnswerCorrection(

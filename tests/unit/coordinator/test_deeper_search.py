@@ -29,11 +29,7 @@ async def test_what_is_missing_is_searched_for_beside_all_that_was_searched_for(
     world = World()
     world.generator.lacking = [lacking("who leads it", "leads Falke"), lacking("since when", "Kern since")]
     events = await world.chat(question(ASKED, effort=THOROUGH))
-    assert world.retriever.queries == [
-        [ASKED],
-        [ASKED, "leads Falke"],
-        [ASKED, "leads Falke", "Kern since"],
-    ]
+    assert world.retriever.queries == [[ASKED], [ASKED, "leads Falke"], [ASKED, "leads Falke", "Kern since"]]
     assert [list(call.searched_queries) for call in world.generator.reading_calls] == [
         [ASKED],
         [ASKED, "leads Falke"],
@@ -145,9 +141,7 @@ async def test_no_search_takes_more_queries_than_the_retriever_does() -> None:
     assert [len(each) for each in world.retriever.queries] == [1, 10]
 
 
-async def test_nothing_more_is_searched_for_when_half_of_the_time_is_over(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_nothing_more_is_searched_for_after_half_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("groundline_coordinator.service.searching.remaining_seconds", lambda: 0.0)
     world = World()
     world.generator.lacking = [lacking("a", "b")]

@@ -75,10 +75,7 @@ async def test_a_replay_shows_what_was_searched_for() -> None:
     await world.answer(question(asked, request_id="r"))
     await world.chat(question(asked, request_id="r"))
     assert world.only(Status) == Status(
-        stage=RETRIEVING,
-        rewritten_query="Compare a and b.",
-        sub_queries=["a", "b"],
-        rewriting_model="rules",
+        stage=RETRIEVING, rewritten_query="Compare a and b.", sub_queries=["a", "b"], rewriting_model="rules"
     )
 
 

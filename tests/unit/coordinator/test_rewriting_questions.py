@@ -97,10 +97,7 @@ async def test_a_weak_search_for_a_rewritten_question_is_repeated_as_it_was_aske
     world.generator.rewrites["Why alpha?"] = rewrite("Why is it called alpha?")
     given = [said("What is beta?")]
     await world.chat(question("Why alpha?", chat_history=given))
-    assert world.retriever.queries == [
-        ["Why is it called alpha?"],
-        ["Why is it called alpha?", "Why alpha?"],
-    ]
+    assert world.retriever.queries == [["Why is it called alpha?"], ["Why is it called alpha?", "Why alpha?"]]
     assert len(world.generator.rewrite_calls) == 1
 
 

@@ -86,15 +86,6 @@ async def test_a_question_that_could_not_be_stored_at_first_is_stored_with_its_a
     assert [message.content for message in stored.messages[2:]] == ["What is alpha?", "Alpha it is. [1]"]
 
 
-async def test_cancelling_reaches_the_step_that_runs() -> None:
-    for step in ("retriever", "generator"):
-        world = World()
-        fake = getattr(world, step)
-        fake.hangs = True
-        await cancelled_at(fake, world)
-        assert fake.cancelled, step
-
-
 async def test_what_was_said_until_the_caller_went_away_is_stored_as_cancelled() -> None:
     world = World()
     world.generator.hangs = True
