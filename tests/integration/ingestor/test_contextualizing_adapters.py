@@ -57,10 +57,7 @@ async def writer(generator: ScriptedGenerator) -> AsyncIterator[GrpcTextWriter]:
         },
         readiness={},
     )
-    async with (
-        serve(application) as target,
-        open_channel(target, service=GENERATOR_SERVICE) as channel,
-    ):
+    async with serve(application) as target, open_channel(target, service=GENERATOR_SERVICE) as channel:
         yield GrpcTextWriter(channel)
 
 

@@ -3,11 +3,7 @@
 import pytest
 from groundline_extraction.descriptions import kept_pictures
 from groundline_extraction.readers.common import PicturePart
-from groundline_ingestor.domain.pictures import (
-    MAX_CHARACTERS,
-    PARAGRAPH_CHARACTERS,
-    description_paragraphs,
-)
+from groundline_ingestor.domain.pictures import MAX_CHARACTERS, PARAGRAPH_CHARACTERS, description_paragraphs
 from groundline_ingestor.service.worker.generator.asking import GeneratorCalls
 from groundline_ingestor.service.worker.generator.describing import PictureDescriptions
 from groundline_tests.ingestor.messages import stored_collection

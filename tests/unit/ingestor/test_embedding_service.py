@@ -11,11 +11,7 @@ from groundline_embedding.ports import Vectors
 from groundline_ingestor.service.embeddings import EmbeddingService
 from groundline_runtime.charges import charge
 from groundline_runtime.context import Caller
-from groundline_runtime.errors import (
-    FailedPreconditionError,
-    InvalidArgumentError,
-    ResourceExhaustedError,
-)
+from groundline_runtime.errors import FailedPreconditionError, InvalidArgumentError, ResourceExhaustedError
 from groundline_runtime.quotas import Budgets
 from groundline_tests.embedding import FakeEmbedder
 from groundline_tests.runtime import FakeLedger, spending_in

@@ -58,13 +58,7 @@ def test_metadata_of_an_upload_are_checked_like_those_of_a_document(metadata: st
 
 
 def test_a_record_keeps_what_it_says_of_itself() -> None:
-    record = {
-        "uri": "crm://products/7",
-        "uuid": "0b9c",
-        "name": "Valve",
-        "weight": 2,
-        "parts": [{"id": "a"}],
-    }
+    record = {"uri": "crm://products/7", "uuid": "0b9c", "name": "Valve", "weight": 2, "parts": [{"id": "a"}]}
     given_metadata = {"schema": "mine"}
     request = parsed(
         pb.IngestDocumentsRequest(),

@@ -58,9 +58,7 @@ def test_who_may_do_more_may_do_less(
         ((["bob", "*"], [], []), (["*"], ["ann"], ["ann"])),
     ],
 )
-def test_access_that_is_not_said_is_the_owners(
-    given: tuple[list[str], ...], complete: tuple[list[str], ...]
-) -> None:
+def test_access_not_said_is_the_owners(given: tuple[list[str], ...], complete: tuple[list[str], ...]) -> None:
     access = complete_access(
         collection_pb2.AccessSettings(readers=given[0], writers=given[1], admins=given[2]), "ann"
     )
@@ -235,10 +233,7 @@ def test_the_ingestion_hash_follows_what_decides_the_chunks_and_nothing_else() -
         hashed = replace(given, content_hash=content_hash(given.content))
         return ingestion_hash(input_hash(hashed, collection.settings.pictures), collection.settings)
 
-    same = [
-        replace(given, metadata={"a": 1}),
-        replace(given, allowed_principals=("user:ann",)),
-    ]
+    same = [replace(given, metadata={"a": 1}), replace(given, allowed_principals=("user:ann",))]
     other = [
         hashed(replace(given, content="Text")),
         hashed(replace(given, content=b"text")),

@@ -94,9 +94,7 @@ def test_what_is_no_text_fails_wherever_it_shows(
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "latin-1"])
-def test_characters_that_a_part_cuts_through_are_read_whole(
-    extractor: DocumentExtractor, encoding: str
-) -> None:
+def test_characters_cut_by_a_part_are_read_whole(extractor: DocumentExtractor, encoding: str) -> None:
     text = "Größe und Gewähr – nicht mehr.\r\n".replace("–", "-") * 2000
     given = in_file(text.encode(encoding), mime_type="text/plain; charset=latin-1" if "1" in encoding else "")
     if encoding in ("utf-8-sig", "utf-8"):
@@ -249,9 +247,7 @@ def test_what_a_table_is_cut_into_repeats_its_head(extractor: DocumentExtractor)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_a_table_over_several_segments_repeats_its_head_in_each(
-    extractor: DocumentExtractor, strategy: str
-) -> None:
+def test_a_table_over_segments_repeats_its_head_in_each(extractor: DocumentExtractor, strategy: str) -> None:
     settings = {"strategy": f"CHUNKING_STRATEGY_{strategy}"}
     assert _repeats_its_head(extractor, rows=700, **settings) > 4
 

@@ -82,9 +82,7 @@ def test_of_equal_texts_the_nearest_is_the_cited_one() -> None:
         ("y" * 889 + f" {CITED.replace('1.8', '2.4')} " + "y" * 1100 + CITED, CHANGED, 890),
     ],
 )
-async def test_a_cited_text_is_found_again_in_one_that_is_too_large_to_be_held(
-    after: str, fate: int, start: int
-) -> None:
+async def test_a_cited_text_is_found_in_one_too_large_to_hold(after: str, fate: int, start: int) -> None:
     assert await found_in(after, 900) == (fate, start)
 
 

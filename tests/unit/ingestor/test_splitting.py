@@ -189,11 +189,7 @@ def test_words_slide_as_a_window() -> None:
         overlap=1,
         unit=collection_pb2.CHUNK_SIZE_UNIT_TOKENS,
     )
-    assert texts(sections) == [
-        "one two three four",
-        "four five six seven",
-        "seven eight nine ten",
-    ]
+    assert texts(sections) == ["one two three four", "four five six seven", "seven eight nine ten"]
 
 
 def test_sentences_stay_whole() -> None:

@@ -189,9 +189,7 @@ async def test_a_deleted_collection_is_deleted_in_the_index(mills: Mills, lexica
     assert [state.partition.partition_id for state in await mills.feed.partitions()] == [small.partition_id]
 
 
-async def test_what_a_move_leaves_behind_does_not_take_the_moved_chunks_along(
-    mills: Mills, lexical: LexicalIndex
-) -> None:
+async def test_what_a_move_leaves_does_not_take_the_moved_along(mills: Mills, lexical: LexicalIndex) -> None:
     await mills.store("a.txt", 3)
     await mills.drain()
     moved = await mills.move(lexical)

@@ -81,9 +81,7 @@ async def test_many_that_are_created_at_once_make_one_partition(stores: Stores) 
     assert len({collection.partition_id for collection in made}) == 1
 
 
-async def test_a_collection_that_would_outgrow_it_is_moved_with_its_chunks_ids(
-    stores: Stores, pool: Pool
-) -> None:
+async def test_a_collection_that_would_outgrow_it_moves_with_chunk_ids(stores: Stores, pool: Pool) -> None:
     grown, other = await created(stores, "grown"), await created(stores, "other")
     await store(stores, grown, "a", MAXIMUM)
     await store(stores, other, "b", 2)
@@ -150,9 +148,7 @@ async def moved(pool: Pool, lexical: LexicalIndex, name: str, grace_seconds: flo
         await move_collection(connection, lexical, name, grace_seconds)
 
 
-async def test_several_moves_of_a_collection_at_once_are_one(
-    stores: Stores, pool: Pool, lexical: LexicalIndex
-) -> None:
+async def test_several_moves_at_once_are_one(stores: Stores, pool: Pool, lexical: LexicalIndex) -> None:
     collection = await created(stores, "hurried")
     await store(stores, collection, "a", 3)
     await asyncio.gather(*(moved(pool, lexical, "hurried") for _ in range(4)))

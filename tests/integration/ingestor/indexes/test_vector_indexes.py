@@ -112,9 +112,7 @@ async def test_a_build_takes_the_memory_that_it_may_and_needs(
     assert began["allowed_bytes"] == allowed_mib * mib
 
 
-async def test_a_build_that_was_cut_short_is_begun_again(
-    stores: Stores, pool: Pool, indexes: VectorIndexes
-) -> None:
+async def test_a_build_cut_short_is_begun_again(stores: Stores, pool: Pool, indexes: VectorIndexes) -> None:
     collection = await filled(stores, ROWS)
     async with transaction(pool) as writer:
         await writer.execute(f"UPDATE {chunk_table(collection.partition_id)} SET metadata = '{{}}'")

@@ -1,4 +1,3 @@
-import asyncio
 import io
 import zipfile
 from collections.abc import Mapping
@@ -88,26 +87,7 @@ async def test_a_worker_killed_over_a_container_leaves_none_of_it_out_and_none_t
     ]
 
 
-async def test_members_of_a_killed_worker_are_done_by_another(
-    pool: Pool, database_url: str, idle: Ingestor, collection: StoredCollection
-) -> None:
-    given = GivenDocument(archive({"a.txt": "one", "b.txt": "two"}), uri="a.zip")
-    job = await idle.hand_in(collection.collection_id, given)
-    async with working(idle.worker, idle.settings):
-        while job.item_count == 1:
-            job = await idle.stores.jobs.find(job.job_id) or job
-            await asyncio.sleep(0.01)
-    async with stuck_worker(database_url, "leased"):
-        pass
-    async with working(idle.worker, idle.settings):
-        job, items = await idle.ended(job)
-    assert (job.state, job.done_count, len(items)) == (job_pb2.JOB_STATE_DONE, 3, 3)
-    assert len(await chunks_of(pool, collection.collection_id)) == 3
-
-
-async def test_what_is_within_a_document_has_what_was_said_of_it(
-    busy: Ingestor, collection: StoredCollection
-) -> None:
+async def test_what_is_within_has_what_was_said_of_all(busy: Ingestor, collection: StoredCollection) -> None:
     given = GivenDocument(
         archive(PARTS), uri="a.zip", metadata={"year": 2026}, allowed_principals=("user:ann",)
     )

@@ -243,13 +243,7 @@ async def test_another_worker_begins_a_killed_ones_crawl_again_and_doubles_nothi
     async with replica(pool, database_url) as stub:
         job, items = await ended(stub, job_id)
     assert items[0].attempts == 2
-    assert [item.uri.removeprefix(handbook.url) for item in items] == [
-        "/",
-        "/",
-        "/leave",
-        "/travel",
-        "/gone",
-    ]
+    assert [item.uri.removeprefix(handbook.url) for item in items] == ["/", "/", "/leave", "/travel", "/gone"]
     assert (job.done_count, job.failed_count) == (3, 1)
     assert len(await documents(front, collection_id)) == 3
 
@@ -307,9 +301,7 @@ async def test_a_cancelled_crawl_ends_while_it_waits_and_can_be_retried(
     assert set(outcomes(items)) == {"/", "/leave", "/travel", "/gone"}
 
 
-async def test_a_page_that_is_being_added_is_cancelled_as_well(
-    pool: Pool, front: Any, collection_id: str
-) -> None:
+async def test_a_page_being_added_is_cancelled_as_well(pool: Pool, front: Any, collection_id: str) -> None:
     job_id = await crawl(front, collection_id, "https://site.test/")
     async with acquire(pool) as adding, acquire(pool) as looking:
         async with adding.transaction():

@@ -82,9 +82,7 @@ async def test_a_worker_that_ends_gives_back_what_it_holds(
     assert (item.state, item.attempts) == (document_pb2.INGESTION_STATE_QUEUED, 0)
 
 
-async def test_the_later_of_two_hand_ins_stays(
-    pool: Pool, busy: Ingestor, collection: StoredCollection
-) -> None:
+async def test_the_later_hand_in_stays(pool: Pool, busy: Ingestor, collection: StoredCollection) -> None:
     jobs = [
         await busy.hand_in(collection.collection_id, GivenDocument(f"version {number}", uri="same"))
         for number in range(5)
@@ -175,9 +173,7 @@ async def test_documents_deleted_by_a_filter_while_they_wait_stay_away(
     assert await chunks_of(pool, collection.collection_id) == [("0", 0, "text 0")]
 
 
-async def test_what_may_pass_is_tried_again_and_what_may_not_fails(
-    busy: Ingestor, collection: StoredCollection
-) -> None:
+async def test_what_may_pass_is_tried_again_else_fails(busy: Ingestor, collection: StoredCollection) -> None:
     busy.embedder.failures = [UnavailableError("MODEL_BUSY", "busy", retry_after_seconds=0.1)]
     [item] = await busy.ingest(collection.collection_id, GivenDocument("text", uri="a"))
     assert (item.state, item.attempts) == (document_pb2.INGESTION_STATE_DONE, 2)

@@ -112,9 +112,7 @@ async def test_what_is_held_back_is_searched_on_request_only(manual: Manual) -> 
     assert (await manual.shown()).settings.chunking.chunk_size != 300
 
 
-async def test_an_index_that_is_held_back_is_swapped_in_with_what_was_written_meanwhile(
-    manual: Manual,
-) -> None:
+async def test_a_held_back_index_is_swapped_in_with_what_was_written_meanwhile(manual: Manual) -> None:
     job = await manual.held()
     await manual.ingestor.ingest(manual.collection_id, GivenDocument("A cormorant dives.", uri="b"))
     assert "A cormorant dives." not in await manual.search(CANDIDATE, "cormorant")

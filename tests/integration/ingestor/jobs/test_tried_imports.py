@@ -11,15 +11,7 @@ from groundline_indexing.imports.loading import discard
 from groundline_indexing.imports.records import ImportFailedError
 from groundline_ingestor.adapters.postgres.stores import Stores
 from groundline_ingestor.settings import IngestorSettings
-from groundline_tests.indexing.imports import (
-    DIMENSIONS,
-    imported,
-    leftovers,
-    record,
-    texts,
-    version,
-    written,
-)
+from groundline_tests.indexing.imports import DIMENSIONS, imported, leftovers, record, texts, version, written
 from groundline_tests.ingestor.messages import a_collection
 from pydantic import SecretStr
 

@@ -277,9 +277,7 @@ async def test_a_private_address_takes_both_permissions(
         ),
     ],
 )
-async def test_a_wrong_webhook_is_refused_by_its_field(
-    stub: Any, settings: dict[str, Any], field: str
-) -> None:
+async def test_a_wrong_webhook_is_refused_by_field(stub: Any, settings: dict[str, Any], field: str) -> None:
     request = json_format.ParseDict(
         {"collectionId": "never-made", "settings": settings}, pb.CreateCollectionRequest()
     )

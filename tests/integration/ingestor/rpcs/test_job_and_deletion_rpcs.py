@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 from google.protobuf import json_format
-from groundline.v1 import collection_pb2, document_pb2, error_pb2, job_pb2
+from groundline.v1 import document_pb2, error_pb2, job_pb2
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_database import Pool, acquire
 from groundline_lexical import LexicalIndex
 from groundline_runtime.context import LAST_EVENT_ID_KEY
 from groundline_runtime.errors import InvalidArgumentError
 from groundline_tests.ingestor.replica import replica
-from groundline_tests.ingestor.rpcs import ANN, BOB, condition, document, ended, everyones, ingest, search
+from groundline_tests.ingestor.rpcs import ANN, condition, document, ended, everyones, ingest, search
 from groundline_tests.runtime import refusal
 
 
@@ -61,9 +61,7 @@ async def test_watching_goes_on_after_the_last_state_that_arrived(stub: Any, col
 
 
 @pytest.mark.parametrize("event_id", ["x", "-1", "1" * 40])
-async def test_watching_begins_anew_after_a_state_that_is_not_known(
-    stub: Any, collection_id: str, event_id: str
-) -> None:
+async def test_watching_begins_anew_after_unknown_ids(stub: Any, collection_id: str, event_id: str) -> None:
     response = await ingest(stub, collection_id, document("good", "text"))
     request = pb.WatchJobRequest(job_id=response.job.job_id)
 
@@ -71,19 +69,6 @@ async def test_watching_begins_anew_after_a_state_that_is_not_known(
 
     assert without_position(state.job) == without_position(response.job)
     assert not state.items
-
-
-async def test_lists_are_paged_by_tokens(stub: Any, collection_id: str) -> None:
-    await ingest(stub, collection_id, *(document(uri, uri) for uri in ("c", "ä", "b")))
-    uris, token = [], ""
-    for _ in range(3):
-        page = await stub.ListDocuments(
-            pb.ListDocumentsRequest(collection_id=collection_id, page_size=1, page_token=token)
-        )
-        uris += [one.uri for one in page.documents]
-        token = page.next_page_token
-    assert uris == ["b", "c", "ä"]
-    assert not token
 
 
 async def test_a_page_token_is_good_with_every_replica_until_the_key_is_changed(
@@ -123,20 +108,6 @@ async def test_a_filter_that_says_nothing_or_is_wrong_deletes_nothing(
     assert [violation.field for violation in error.violations] == [field]
     found = await stub.ListDocuments(pb.ListDocumentsRequest(collection_id=collection_id))
     assert len(found.documents) == 1
-
-
-async def test_deleting_by_a_filter_takes_a_writer(stub: Any) -> None:
-    settings = collection_pb2.CollectionSettings()
-    settings.access.readers.append("*")
-    theirs = pb.CreateCollectionRequest(collection_id="theirs", settings=settings)
-    await stub.CreateCollection(theirs, metadata=ANN)
-    for dry_run in (True, False):
-        request = pb.DeleteDocumentsRequest(
-            collection_id="theirs", filter=condition(_source_type="file"), dry_run=dry_run
-        )
-        error = await refusal(stub.DeleteDocuments(request, metadata=BOB))
-        assert (error.code.name, error.reason) == ("PERMISSION_DENIED", "COLLECTION_NOT_WRITABLE")
-    await stub.DeleteCollection(pb.DeleteCollectionRequest(collection_id="theirs"), metadata=ANN)
 
 
 async def test_neither_arm_finds_what_was_deleted_by_a_filter(

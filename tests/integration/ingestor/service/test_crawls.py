@@ -4,8 +4,7 @@ from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
 import pytest
-from groundline.v1 import collector_service_pb2 as collector_pb
-from groundline.v1 import document_pb2, error_pb2, job_pb2, passage_pb2
+from groundline.v1 import document_pb2, error_pb2, job_pb2
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_extraction.documents import GivenDocument
 from groundline_runtime.errors import PermissionDeniedError
@@ -13,14 +12,12 @@ from groundline_tests.ingestor.services import (
     ANN,
     ANYBODY,
     BOB,
-    NO_OUTCOME,
     ONLY_ANNS,
     FakeCollector,
     Services,
     Start,
     change,
     crawling,
-    listed,
     new,
     page,
     slow_documents,
@@ -57,49 +54,11 @@ async def test_a_crawl_takes_a_writer(services: Services) -> None:
         await services.ingestion.crawl(BOB, crawling(SITE))
 
 
-async def test_pages_become_documents_and_what_cannot_be_had_a_failed_item(start: Start) -> None:
-    failure = document_pb2.IngestionFailure(reason=error_pb2.HTTP_STATUS, message="the server answered 404")
-    gone = collector_pb.SourceChange(
-        unreadable=collector_pb.UnreadableDocument(uri="https://site.test/gone", failure=failure)
-    )
-    collector = FakeCollector(page("/a"), gone, page("/empty", ""), page("/b", "Other text."))
-    services = start(collector)
-    await services.collections.create(ANYBODY, new())
-    job, [crawl, *items] = await services.crawl(SITE)
-    assert (crawl.is_crawl, crawl.state, crawl.uri) == (
-        True,
-        document_pb2.INGESTION_STATE_DONE,
-        SITE.start_url,
-    )
-    assert [(item.uri, item.outcome, item.failure.reason) for item in items] == [
-        ("https://site.test/a", job_pb2.INGESTION_OUTCOME_CREATED, error_pb2.ERROR_REASON_UNSPECIFIED),
-        ("https://site.test/gone", NO_OUTCOME, error_pb2.HTTP_STATUS),
-        ("https://site.test/empty", NO_OUTCOME, error_pb2.EMPTY_TEXT),
-        ("https://site.test/b", job_pb2.INGESTION_OUTCOME_CREATED, error_pb2.ERROR_REASON_UNSPECIFIED),
-    ]
-    assert (job.state, job.item_count, job.done_count, job.failed_count) == (job_pb2.JOB_STATE_DONE, 4, 2, 2)
-    assert {one.source_type for one in await listed(services)} == {passage_pb2.SOURCE_TYPE_WEB}
-    again, _ = await services.crawl(SITE)
-    assert (again.done_count, again.unchanged_count) == (2, 2)
-
-
 async def test_a_crawl_that_takes_no_page_failed_and_says_why(services: Services) -> None:
     await services.collections.create(ANYBODY, new())
     job, [crawl] = await services.crawl(SITE)
     assert (job.state, job.failed_count) == (job_pb2.JOB_STATE_FAILED, 1)
     assert crawl.failure.reason == error_pb2.NO_PAGES
-
-
-async def test_a_cancelled_crawl_stops_where_it_waits(start: Start) -> None:
-    collector = FakeCollector(page("/a"), page("/b"), stays_at=1)
-    services = start(collector)
-    await services.collections.create(ANYBODY, new())
-    job = (await services.ingestion.crawl(ANYBODY, crawling(SITE))).job
-    async with services.working(), asyncio.timeout(20):
-        await collector.stays.wait()
-        cancelled = await services.jobs.cancel(ANYBODY, job.job_id)
-        await collector.closed.wait()
-    assert cancelled.state == job_pb2.JOB_STATE_CANCELLED
 
 
 async def test_documents_of_a_caller_that_may_no_longer_write_are_not_taken_in(services: Services) -> None:

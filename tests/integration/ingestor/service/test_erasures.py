@@ -51,9 +51,7 @@ def sha256(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-async def test_an_erasure_counts_what_was_deleted_and_certifies_it(
-    services: Services, pool: Pool, document_id: str
-) -> None:
+async def test_an_erasure_counts_and_certifies(services: Services, pool: Pool, document_id: str) -> None:
     key = KeyPair.new()
     await SigningKeyStore(pool).add_first(key.key_id, key.public_key, key.private_key)
     async with acquire(pool) as connection:
@@ -87,9 +85,7 @@ async def test_an_erasure_counts_what_was_deleted_and_certifies_it(
         assert await connection.fetchval("SELECT document_ids FROM erasures") == [document_id]
 
 
-async def test_a_collection_that_is_deleted_whole_is_one_erasure(
-    services: Services, document_id: str
-) -> None:
+async def test_a_collection_deleted_whole_is_one_erasure(services: Services, document_id: str) -> None:
     await services.ingest(GivenDocument("Another.", uri="b"), caller=ANN)
     await asked_by(ANN, services.collections.delete(ANN, "docs"))
     [found] = await listed(services, ANN)
@@ -137,9 +133,7 @@ async def test_erasures_come_page_by_page(services: Services, document_id: str) 
     assert (pages, token) == (list(everything), "")
 
 
-async def test_before_there_is_a_key_a_certificate_has_to_wait(
-    services: Services, pool: Pool, document_id: str
-) -> None:
+async def test_before_the_key_a_certificate_waits(services: Services, pool: Pool, document_id: str) -> None:
     await asked_by(ANN, services.documents.delete(ANN, "docs", document_id))
     [found] = await listed(services, ANN)
     async with acquire(pool) as connection:

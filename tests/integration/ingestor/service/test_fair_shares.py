@@ -27,9 +27,7 @@ from groundline_tests.ingestor.services import (
 from groundline_tests.metrics import Metrics
 
 
-async def test_one_clients_slow_documents_hold_up_no_other_client(
-    services: Services, may_go_on: threading.Event
-) -> None:
+async def test_slow_documents_hold_up_no_other_client(services: Services, may_go_on: threading.Event) -> None:
     await services.collections.create(ANYBODY, new())
     slow = (await services.ingestion.ingest(ANYBODY, "docs", slow_documents(3 * PREPARED_ITEMS), "")).job
     others = [GivenDocument(f"text {number}", uri=str(number)) for number in range(40)]
@@ -42,9 +40,7 @@ async def test_one_clients_slow_documents_hold_up_no_other_client(
         assert states[-1].done_count == 3 * PREPARED_ITEMS
 
 
-async def test_slow_documents_hold_up_none_of_the_others(
-    services: Services, may_go_on: threading.Event
-) -> None:
+async def test_slow_documents_hold_up_no_others(services: Services, may_go_on: threading.Event) -> None:
     await services.collections.create(ANYBODY, new())
     slow = slow_documents(ITEMS_PER_CLIENT - 4)
     others = [GivenDocument(f"text {number}", uri=str(number)) for number in range(40)]
@@ -101,9 +97,7 @@ async def test_a_client_has_a_share_of_what_is_prepared_and_one_of_what_is_held(
     assert len(await leases.lease(10)) == 2
 
 
-async def test_a_client_whose_chunks_wait_to_be_embedded_prepares_no_more_and_others_do(
-    services: Services,
-) -> None:
+async def test_a_client_whose_chunks_wait_prepares_no_more_and_others_do(services: Services) -> None:
     await services.collections.create(ANYBODY, new())
     freed: list[int] = []
     leases = leases_of(services, Shares(prepared=2, ready_chunks=100, held=20, searches=1), freed)
@@ -149,9 +143,7 @@ def when_ready(monkeypatch: pytest.MonkeyPatch, uri: str) -> asyncio.Event:
     return is_ready
 
 
-async def test_a_long_text_holds_up_no_small_one_of_the_same_client(
-    start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_long_text_holds_up_no_small_one(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     is_ready = when_ready(monkeypatch, "small")
     gated = GatedEmbedder()
     services = start(max_chunks_per_document=2000, max_document_bytes=200_000, embedder=gated)

@@ -85,9 +85,7 @@ async def test_a_hold_of_a_collection_is_one_of_all_its_documents(services: Serv
     await services.documents.delete(ANYBODY, "docs", ids["later"])
 
 
-async def test_a_held_thread_holds_the_documents_that_its_answers_rest_on(
-    services: Services, pool: Pool
-) -> None:
+async def test_a_held_thread_holds_the_documents_of_its_answers(services: Services, pool: Pool) -> None:
     await services.collections.create(ANYBODY, new())
     ids = await stored(services, "cited", "other")
     revision = (await services.documents.get(ANYBODY, "docs", ids["cited"])).revision

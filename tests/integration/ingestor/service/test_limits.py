@@ -90,9 +90,7 @@ class PricedEmbedder(FaultyEmbedder):
         return tokens / 100
 
 
-async def test_documents_whose_client_has_spent_its_budget_are_refused_until_it_begins_anew(
-    start: Start,
-) -> None:
+async def test_documents_of_a_client_with_a_spent_budget_wait_until_it_begins_anew(start: Start) -> None:
     services = start(embedder=PricedEmbedder())
     services.stores.quotas.spending.budgets = Budgets(day_usd=0.05)
     await services.collections.create(ANYBODY, new())

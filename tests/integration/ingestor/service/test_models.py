@@ -41,9 +41,7 @@ async def vectors_of(pool: Pool, collection_id: str) -> list[tuple[str, int]]:
     return [(text, length) for text, length in rows]
 
 
-async def test_each_collection_is_embedded_by_its_own_model(
-    both: Services, other: FaultyEmbedder, pool: Pool
-) -> None:
+async def test_each_collection_has_its_own_model(both: Services, other: FaultyEmbedder, pool: Pool) -> None:
     await both.collections.create(ANYBODY, new("english"))
     settings = {"embedding": {"model": other.model}}
     created = await both.collections.create(ANYBODY, new("named", settings=settings))
@@ -63,9 +61,7 @@ async def test_each_collection_is_embedded_by_its_own_model(
     assert other.texts == ["1\n\na text of named"]
 
 
-async def test_the_same_text_of_two_models_is_remembered_apart(
-    both: Services, other: FaultyEmbedder, pool: Pool
-) -> None:
+async def test_a_text_of_two_models_is_kept_apart(both: Services, other: FaultyEmbedder, pool: Pool) -> None:
     await both.collections.create(ANYBODY, new("english"))
     await both.collections.create(ANYBODY, new("named", settings={"embedding": {"model": other.model}}))
     await both.collections.create(ANYBODY, new("again"))
@@ -168,9 +164,7 @@ async def test_the_chunks_of_a_document_are_embedded_together_once(
     assert not inputs_of(provider)
 
 
-async def test_a_changed_chunk_has_its_window_embedded_again(
-    contextual: tuple[Services, Provider], pool: Pool
-) -> None:
+async def test_a_changed_chunk_renews_its_window(contextual: tuple[Services, Provider], pool: Pool) -> None:
     services, provider = contextual
     await services.ingest(GivenDocument(TEXT, uri="a"), GivenDocument("Bread.", uri="b"))
     inputs_of(provider)

@@ -13,14 +13,7 @@ from groundline_ingestor.service import revisions as revision_service
 from groundline_runtime.context import Caller
 from groundline_runtime.errors import AbortedError, NotFoundError, OutOfRangeError, PermissionDeniedError
 from groundline_tests.ingestor.messages import settings_of
-from groundline_tests.ingestor.services import (
-    ANN,
-    ANYBODY,
-    BOB,
-    Services,
-    chunks_of,
-    new,
-)
+from groundline_tests.ingestor.services import ANN, ANYBODY, BOB, Services, chunks_of, new
 
 KEEPING: Mapping[str, Any] = {
     "history": {"everything": True},
@@ -121,9 +114,7 @@ async def test_the_same_request_puts_back_once(services: Services) -> None:
     assert jobs[0] == jobs[1]
 
 
-async def test_a_revision_that_is_dropped_meanwhile_fails_and_changes_nothing(
-    services: Services, pool: Pool
-) -> None:
+async def test_a_revision_dropped_meanwhile_fails_and_changes_nothing(services: Services, pool: Pool) -> None:
     was, now = await replaced(services)
     response = await services.ingestion.restore(ANYBODY, restoring(was, was.revision))
     async with acquire(pool) as connection:

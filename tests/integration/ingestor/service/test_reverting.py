@@ -11,11 +11,7 @@ from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_database import Pool, acquire
 from groundline_extraction.documents import GivenDocument
 from groundline_runtime.context import Caller
-from groundline_runtime.errors import (
-    FailedPreconditionError,
-    NotFoundError,
-    PermissionDeniedError,
-)
+from groundline_runtime.errors import FailedPreconditionError, NotFoundError, PermissionDeniedError
 from groundline_tests.ingestor.killed import COMMITTED, killed
 from groundline_tests.ingestor.services import ANN, ANYBODY, BOB, Services, chunks_of, new
 
@@ -126,9 +122,7 @@ async def test_a_revision_that_is_not_kept_cannot_come_back_and_the_others_do(se
     assert (await texts(services))["b"] == "Beta one."
 
 
-async def test_a_document_that_came_twice_in_a_job_gets_what_it_was_before_the_first(
-    services: Services,
-) -> None:
+async def test_a_document_twice_in_a_job_gets_what_it_was_before_the_first(services: Services) -> None:
     await begun(services)
     given = [*documents(a="Alpha two.", d="One."), *documents(a="Alpha three.", d="Two.")]
     job_id = await job_of(services, *given)
@@ -226,9 +220,7 @@ async def test_a_reindex_changes_no_document_that_could_come_back(services: Serv
     assert (list(told.documents), list(told.counts)) == ([], [])
 
 
-async def test_a_job_of_an_earlier_release_does_not_know_what_it_replaced(
-    services: Services, pool: Pool
-) -> None:
+async def test_a_job_of_an_earlier_release_knows_not_what_it_replaced(services: Services, pool: Pool) -> None:
     await begun(services)
     job_id = await job_of(services, *documents(a="Alpha two.", d="Delta."))
     async with acquire(pool) as connection:
@@ -238,9 +230,7 @@ async def test_a_job_of_an_earlier_release_does_not_know_what_it_replaced(
     assert (await texts(services))["d"] == "Delta."
 
 
-async def test_nothing_is_done_if_it_cannot_be_done_whole(
-    services: Services, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_it_is_done_whole_or_not_at_all(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
     await begun(services)
     job_id = await job_of(services, *documents(a="Alpha two.", d="Delta."))
 

@@ -88,9 +88,7 @@ async def test_a_directory_that_is_gone_deletes_nothing(stub: Any, collection_id
     assert set(await documents(stub, collection_id)) == {"a.md"}
 
 
-async def test_a_document_deleted_by_hand_is_brought_again(
-    stub: Any, collection_id: str, folder: Path
-) -> None:
+async def test_a_document_deleted_by_hand_comes_again(stub: Any, collection_id: str, folder: Path) -> None:
     source_id = await followed(stub, collection_id, folder, "a.md")
     document = (await documents(stub, collection_id))["a.md"]
     await stub.DeleteDocument(

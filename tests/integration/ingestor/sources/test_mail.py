@@ -41,9 +41,7 @@ needs_dovecot = needs_program("dovecot-imapd", found=DOVECOT is not None)
 
 
 @needs_dovecot
-async def test_the_mails_of_an_account_are_followed(
-    stub: Any, collection_id: str, mailbox: MailServer
-) -> None:
+async def test_mails_of_an_account_are_followed(stub: Any, collection_id: str, mailbox: MailServer) -> None:
     leave, pay, plan, tea = (f"mid:{name}@example.com" for name in ("leave", "pay", "plan", "tea"))
     with_table = mail("leave", "Everybody has twenty-seven days.")
     with_table.add_attachment("name,days\nBob,31\n", subtype="csv", filename="days.csv")

@@ -114,12 +114,7 @@ async def test_a_git_repository_is_followed(
     (work / "README.md").write_text("# Read me\n\nNot wanted.")
     commit(work)
     source = {
-        "git": {
-            "url": f"{url}/handbook.git",
-            "path": "docs",
-            "username": "user",
-            "passwordSecret": "token",
-        },
+        "git": {"url": f"{url}/handbook.git", "path": "docs", "username": "user", "passwordSecret": "token"},
         "uriPrefix": "https://git.test/",
     }
     source_id = await create(stub, collection_id, source)
@@ -175,11 +170,7 @@ async def tickets(database_url: str) -> AsyncIterator[Tickets]:
 
 @pytest.mark.parametrize("update_column", ["", "changed"])
 async def test_the_rows_of_a_query_are_followed(
-    stub: Any,
-    collection_id: str,
-    secrets: Path,
-    tickets: Tickets,
-    update_column: str,
+    stub: Any, collection_id: str, secrets: Path, tickets: Tickets, update_column: str
 ) -> None:
     (secrets / collection_id / "tickets").write_text(f"{tickets.url}\n")
     source = {

@@ -54,9 +54,7 @@ async def test_a_directory_that_the_operator_does_not_allow_is_refused(
             assert error.reason == "SOURCE_NOT_AVAILABLE"
 
 
-async def test_a_secret_of_another_collection_is_refused(
-    stub: Any, collection_id: str, secrets: Path
-) -> None:
+async def test_another_collections_secret_is_refused(stub: Any, collection_id: str, secrets: Path) -> None:
     (secrets / "other").mkdir()
     (secrets / "other" / "database").write_text("postgresql://localhost/x")
     query = {"urlSecret": "database", "query": "SELECT 1 AS id", "idColumn": "id"}
@@ -64,9 +62,7 @@ async def test_a_secret_of_another_collection_is_refused(
     assert error.reason == "SOURCE_NOT_AVAILABLE"
 
 
-async def test_only_who_administers_the_collection_may_have_sources(
-    stub: Any, collection_id: str, shared: Path
-) -> None:
+async def test_only_administrators_may_have_sources(stub: Any, collection_id: str, shared: Path) -> None:
     error = await refusal(create(stub, collection_id, {"directory": {"path": str(shared)}}, STRANGER))
     assert error.reason == "COLLECTION_NOT_FOUND"
 
@@ -184,9 +180,7 @@ async def test_a_paused_source_runs_only_when_it_is_asked_to_and_goes_on_where_i
     assert paused.interval_seconds == 3600
 
 
-async def test_a_new_interval_counts_from_now_and_leaves_what_is_known(
-    stub: Any, collection_id: str, folder: Path
-) -> None:
+async def test_a_new_interval_counts_from_now(stub: Any, collection_id: str, folder: Path) -> None:
     source_id = await followed(stub, collection_id, folder, "a.md")
     job = (await get(stub, collection_id, source_id)).last_job
     changed = await update(stub, collection_id, source_id, intervalSeconds=7200, name="renamed")
@@ -199,9 +193,7 @@ async def test_a_new_interval_counts_from_now_and_leaves_what_is_known(
     assert not cleared.HasField("next_run_time")
 
 
-async def test_what_a_source_reads_from_now_on_is_read_at_once_and_whole(
-    stub: Any, collection_id: str, folder: Path
-) -> None:
+async def test_what_a_source_reads_anew_is_read_whole(stub: Any, collection_id: str, folder: Path) -> None:
     source_id = await followed(stub, collection_id, folder, "a.md", "b.md")
     earlier = (await get(stub, collection_id, source_id)).last_job.job_id
     await update(stub, collection_id, source_id, metadata={"team": "people"}, excludePaths=["b.md"])
@@ -236,9 +228,7 @@ async def administered_by(stub: Any, collection_id: str, *names: str) -> None:
     await stub.UpdateCollection(change, metadata=OWNER)
 
 
-async def test_a_run_at_work_ends_when_who_made_the_source_may_no_longer_write(
-    stub: Any, collection_id: str
-) -> None:
+async def test_a_run_at_work_ends_when_its_maker_may_no_longer_write(stub: Any, collection_id: str) -> None:
     await administered_by(stub, collection_id, "ann", "bob")
     with serving(Site()) as site:
         site.put("/", "Welcome to the handbook.", "/leave")
@@ -262,10 +252,7 @@ async def test_runs_of_who_may_no_longer_write_fail_and_say_so_until_another_cha
 ) -> None:
     await administered_by(stub, collection_id, "ann", "bob")
     source_id = await create(
-        stub,
-        collection_id,
-        {"directory": {"path": str(folder)}, "intervalSeconds": 3600},
-        STRANGER,
+        stub, collection_id, {"directory": {"path": str(folder)}, "intervalSeconds": 3600}, STRANGER
     )
     await first_run(stub, collection_id, source_id)
     await administered_by(stub, collection_id, "ann")
@@ -279,9 +266,7 @@ async def test_runs_of_who_may_no_longer_write_fail_and_say_so_until_another_cha
     assert await ended(stub, await job_after(stub, collection_id, source_id, job_id)) == {"a.md": "CREATED"}
 
 
-async def test_a_source_neither_replaces_nor_deletes_what_was_handed_in(
-    stub: Any, collection_id: str, folder: Path
-) -> None:
+async def test_a_source_leaves_alone_what_was_handed_in(stub: Any, collection_id: str, folder: Path) -> None:
     given = {"collectionId": collection_id, "documents": [{"uri": "a.md", "text": "Handed in."}]}
     answer = await stub.IngestDocuments(
         json_format.ParseDict(given, pb.IngestDocumentsRequest()), metadata=OWNER
@@ -370,9 +355,7 @@ async def test_a_dry_run_tells_what_would_become_of_a_source_and_leaves_it(
     assert (await refusal(renamed)).reason == "SOURCE_NAME_TAKEN"
 
 
-async def test_a_change_made_for_another_state_of_a_source_is_refused(
-    stub: Any, collection_id: str, shared: Path
-) -> None:
+async def test_a_change_of_another_state_is_refused(stub: Any, collection_id: str, shared: Path) -> None:
     (shared / "tagged").mkdir()
     source = {"name": "tagged", "directory": {"path": str(shared / "tagged")}, "isPaused": True}
     source_id = await create(stub, collection_id, source)

@@ -211,14 +211,7 @@ async def test_a_feed_brings_the_pages_that_it_links_to(
         source_id = await create(
             stub,
             collection_id,
-            {
-                "feed": {
-                    "url": feed.url,
-                    "username": "user",
-                    "passwordSecret": "feed",
-                    "linkedPages": True,
-                }
-            },
+            {"feed": {"url": feed.url, "username": "user", "passwordSecret": "feed", "linkedPages": True}},
         )
         assert await first_run(stub, collection_id, source_id) == {
             f"{site.url}/leave": "CREATED",

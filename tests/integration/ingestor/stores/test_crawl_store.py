@@ -67,12 +67,7 @@ async def test_a_dry_crawl_notes_what_would_become_of_pages_and_takes_none_in(st
     leased = await next_crawl(stores)
     assert leased[1] == ordered
     claim = leased[0].claim
-    for uri, text in (
-        (known, "text"),
-        (changed, "other"),
-        (refused, "other"),
-        ("https://a.test/new", "x"),
-    ):
+    for uri, text in ((known, "text"), (changed, "other"), (refused, "other"), ("https://a.test/new", "x")):
         await stores.crawls.add_preview(claim, a_version(uri, text))
     await stores.crawls.add_preview(claim, a_version(known, "text"))
     await stores.crawls.finish(claim)
@@ -156,9 +151,7 @@ async def test_a_cancelled_crawl_takes_no_more_pages_and_counts(stores: Stores) 
     assert (job.state, job.item_count, job.cancelled_count) == (job_pb2.JOB_STATE_CANCELLED, 2, 2)
 
 
-async def test_a_crawl_whose_worker_was_lost_is_tried_alone_charged_and_fails_in_the_end(
-    stores: Stores,
-) -> None:
+async def test_a_crawl_whose_worker_was_lost_is_tried_alone_and_fails_in_the_end(stores: Stores) -> None:
     collection = await create(stores, "charged-crawl")
     job_id = await stores.crawls.enqueue(collection, CRAWL, (), "")
     assert await lease_crawl(stores, seconds=0.01) is not None

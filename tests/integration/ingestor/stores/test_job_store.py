@@ -86,10 +86,7 @@ async def test_a_lease_tells_whether_a_version_of_the_document_is_stored(stores:
     await stores.versions.store(collection, [new])
     await stores.queue.fail(second.claim, FAILURE, job_pb2.ChunkCounts())
     await stores.jobs.enqueue(collection, [a_hand_in("a.md"), a_hand_in("b.md")], (), "")
-    assert [(item.uri, item.is_first) for item in await lease(stores)] == [
-        ("a.md", False),
-        ("b.md", True),
-    ]
+    assert [(item.uri, item.is_first) for item in await lease(stores)] == [("a.md", False), ("b.md", True)]
 
 
 async def test_tokens_add_up_on_the_items_that_are_held(stores: Stores) -> None:

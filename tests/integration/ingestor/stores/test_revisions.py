@@ -174,9 +174,7 @@ async def test_an_excerpt_of_a_long_revision_is_found_by_where_its_stretches_beg
     assert await excerpts() == expected
 
 
-async def test_what_an_earlier_release_kept_is_read_beside_what_is_kept_since(
-    stores: Stores, pool: Pool
-) -> None:
+async def test_what_an_earlier_release_kept_is_read_beside_later_ones(stores: Stores, pool: Pool) -> None:
     collection = await keeping(stores, "earlier", everything=True)
     lines = [f"Line {number}: ä wird {number * number} Mal gesagt.\n" for number in range(400)]
     expected = ["".join(lines)]
@@ -207,9 +205,7 @@ async def test_what_an_earlier_release_kept_is_read_beside_what_is_kept_since(
         assert await connection.fetch(EARLIER_SEGMENTS, document_id, revisions[2])
 
 
-async def test_what_no_revision_has_any_more_is_dropped_from_rows_that_others_share(
-    stores: Stores, pool: Pool
-) -> None:
+async def test_what_no_revision_has_any_more_goes_from_rows_others_share(stores: Stores, pool: Pool) -> None:
     collection, chance = await keeping(stores, "shared_rows", revisions=3), random.Random(7)
     lines = [f"Größe {number}, in version 0 of this line.\n" for number in range(600)]
     stored: list[str] = []
@@ -378,8 +374,7 @@ async def test_nothing_is_left_of_a_deleted_document(stores: Stores, pool: Pool)
     async with acquire(pool) as connection:
         for table in ("document_revisions", *KEPT_TEXT, "revision_originals", "cited_revisions"):
             count = await connection.fetchval(
-                f"SELECT count(*) FROM {table} WHERE document_id = $1::uuid",
-                document_id,
+                f"SELECT count(*) FROM {table} WHERE document_id = $1::uuid", document_id
             )
             assert count == 0
 
@@ -469,10 +464,7 @@ async def test_members_of_a_container_whose_access_changes_keep_what_they_were(s
     archive = a_version("a.zip", "first")
     [(member_id, _), _] = await stores.versions.store(
         collection,
-        [
-            a_new(replace(a_version("a.zip/b.md", "b"), container_uri="a.zip"), "b"),
-            a_new(archive, "listing"),
-        ],
+        [a_new(replace(a_version("a.zip/b.md", "b"), container_uri="a.zip"), "b"), a_new(archive, "listing")],
     )
     await stores.jobs.enqueue(collection, [a_hand_in("a.zip")], ("user:ann",), "")
     [item] = await lease(stores)

@@ -5,10 +5,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import grpc
-from groundline.v1.ingestor_service_pb2_grpc import (
-    IngestorServiceStub,
-    add_IngestorServiceServicer_to_server,
-)
+from groundline.v1.ingestor_service_pb2_grpc import IngestorServiceStub, add_IngestorServiceServicer_to_server
 from groundline_collector.__main__ import wire
 from groundline_collector.settings import CollectorSettings
 from groundline_database import Pool, acquire, page_token_key

@@ -26,9 +26,7 @@ from groundline_ingestor.domain.work import (
     OrderedCrawl,
     StoredOutcome,
 )
-from groundline_runtime.errors import (
-    GroundlineError,
-)
+from groundline_runtime.errors import GroundlineError
 from groundline_signatures import signature
 
 from groundline_tests.ingestor.messages import a_collection, a_version

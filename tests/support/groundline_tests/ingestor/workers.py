@@ -151,8 +151,7 @@ async def ingestor_on(
     **settings: Any,
 ) -> AsyncIterator[Ingestor]:
     chosen = IngestorSettings(
-        database_url=SecretStr(database_url),
-        **{"lease_seconds": 1, "reindex_grace_seconds": 0, **settings},
+        database_url=SecretStr(database_url), **{"lease_seconds": 1, "reindex_grace_seconds": 0, **settings}
     )
     embedder = CountingEmbedder(model, dimensions)
     async with open_sandbox(chosen) as sandbox:
@@ -177,11 +176,7 @@ async def chunks_of(pool: Pool, collection_id: str) -> list[tuple[str, int, str]
 async def stuck_worker(database_url: str, stage: str) -> AsyncIterator[None]:
     """Run another replica, and kill it with -9 where it stopped."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        str(WORKER_PROCESS),
-        database_url,
-        stage,
-        stdout=asyncio.subprocess.PIPE,
+        sys.executable, str(WORKER_PROCESS), database_url, stage, stdout=asyncio.subprocess.PIPE
     )
     assert process.stdout
     try:
