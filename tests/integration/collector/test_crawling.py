@@ -62,9 +62,7 @@ async def test_every_connection_is_checked(site: Site, sandbox: Sandbox, moment:
     assert [reason(one) for one in found] == ["ADDRESS_NOT_ALLOWED"]
 
 
-async def test_a_name_is_asked_once_for_each_connection_and_kept_in_the_request(
-    site: Site, crawl: Crawl
-) -> None:
+async def test_a_name_is_asked_once_a_connection_and_kept_in_the_request(site: Site, crawl: Crawl) -> None:
     site.answers["/"] = page()
     names = Names(site_test=["127.0.0.1"])
     await crawl(f"{site.url}/", names=names)
@@ -113,9 +111,7 @@ async def test_a_site_of_more_addresses_than_are_kept_is_not_read_to_its_end(
         assert [end.reached.is_complete for end in ends] == ([True] if is_complete else [])
 
 
-async def test_only_paths_that_are_wanted_are_taken_but_the_start_is_followed(
-    site: Site, crawl: Crawl
-) -> None:
+async def test_only_wanted_paths_are_taken_but_the_start_is_followed(site: Site, crawl: Crawl) -> None:
     site.answers = {
         "/": page("/docs/a", "/docs/old/b", "/blog/c"),
         "/docs/a": page(),
@@ -185,9 +181,7 @@ async def test_redirects_are_followed_within_the_host_and_not_for_ever(site: Sit
     assert "other.test" not in names.asked
 
 
-async def test_pages_that_are_too_large_fail_packed_ones_by_what_they_unpack_to(
-    site: Site, crawl: Crawl
-) -> None:
+async def test_pages_too_large_fail_packed_ones_by_what_they_unpack_to(site: Site, crawl: Crawl) -> None:
     packed = {"Content-Type": "text/html", "Content-Encoding": "gzip"}
     site.answers = {
         "/": page("/large", "/bomb"),
@@ -252,9 +246,7 @@ async def test_what_is_no_page_is_passed_over_and_documents_are_taken(site: Site
         ("http://site.test:1/", "SOURCE_UNREACHABLE"),
     ],
 )
-async def test_a_start_that_cannot_be_had_fails_with_its_reason(
-    crawl: Crawl, start_url: str, reason: str
-) -> None:
+async def test_a_start_out_of_reach_fails_with_its_reason(crawl: Crawl, start_url: str, reason: str) -> None:
     assert await crawl(start_url) == ([], {start_url: reason})
 
 
@@ -309,10 +301,7 @@ async def test_a_page_comes_once_under_the_address_that_it_names_canonical(site:
 
 
 async def test_an_address_that_there_is_not_is_not_canonical(site: Site, crawl: Crawl) -> None:
-    site.answers = {
-        "/": page("/gone", "/b"),
-        "/b": page(head="<link rel='canonical' href='/gone'>"),
-    }
+    site.answers = {"/": page("/gone", "/b"), "/b": page(head="<link rel='canonical' href='/gone'>")}
     pages, failures = await crawl(f"{site.url}/", delay_seconds=0)
     assert pages == [f"{site.url}/", f"{site.url}/b"]
     assert failures == {f"{site.url}/gone": "HTTP_STATUS"}

@@ -40,9 +40,7 @@ async def test_pages_of_a_sitemap_are_found_after_the_links_of_the_start(site: S
     assert (await crawl(f"{site.url}/", delay_seconds=0, max_depth=0))[0] == [f"{site.url}/"]
 
 
-async def test_robots_txt_names_sitemaps_packed_ones_indexes_and_lists_among_them(
-    site: Site, crawl: Crawl
-) -> None:
+async def test_robots_txt_names_sitemaps_packed_ones_indexes_and_lists_too(site: Site, crawl: Crawl) -> None:
     index = sitemap("/one.xml.gz", "/two.txt", "/index.xml", kind="sitemap", site=site)
     site.answers = {
         "/robots.txt": Answer(
@@ -62,9 +60,7 @@ async def test_robots_txt_names_sitemaps_packed_ones_indexes_and_lists_among_the
     assert failures == {}
 
 
-async def test_a_sitemap_that_should_be_there_and_cannot_be_read_is_told_of(
-    site: Site, sandbox: Sandbox
-) -> None:
+async def test_a_sitemap_that_should_be_there_and_is_unreadable_is_told(site: Site, sandbox: Sandbox) -> None:
     bomb = b"<!DOCTYPE a [<!ENTITY a 'aaaaaaaaaa'>" + b"".join(
         f"<!ENTITY {chr(98 + n)} '{f'&{chr(97 + n)};' * 10}'>".encode() for n in range(9)
     )
@@ -93,9 +89,7 @@ async def test_a_sitemap_that_should_be_there_and_cannot_be_read_is_told_of(
 # --- again ---
 
 
-async def test_what_has_not_changed_is_not_sent_again_and_still_leads_to_other_pages(
-    site: Site, crawl: Crawl
-) -> None:
+async def test_what_has_not_changed_is_not_sent_again_and_leads_to_others(site: Site, crawl: Crawl) -> None:
     site.answers = {
         "/": Answer(page("/a", "/b").body, headers={"Content-Type": "text/html", "ETag": '"1"'}),
         "/a": Answer(
@@ -136,12 +130,7 @@ async def test_a_page_that_changed_long_before_it_was_read_by_its_sitemap_is_not
     await crawl(f"{site.url}/", delay_seconds=0, seen=seen)
     site.asked.clear()
     pages, _ = await crawl(f"{site.url}/", delay_seconds=0, seen=seen)
-    assert set(pages) == {
-        f"{site.url}/",
-        f"={site.url}/old",
-        f"{site.url}/new",
-        f"{site.url}/under",
-    }
+    assert set(pages) == {f"{site.url}/", f"={site.url}/old", f"{site.url}/new", f"{site.url}/under"}
     assert "/old" not in site.paths
 
 

@@ -99,9 +99,7 @@ def test_all_wrong_settings_are_named() -> None:
     assert refused_settings("webdav", url="https://files.test", **wrong) == {"password_secret"}
 
 
-async def test_the_template_holds_the_contract_as_installed(
-    install: Install, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_template_holds_the_contract(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
     points = tomllib.loads((TEMPLATE / "pyproject.toml").read_text())["project"]["entry-points"]
     [(name, target)] = points["groundline.sources"].items()
     install("groundline-source-listing", f"{name} = {target}")

@@ -11,12 +11,7 @@ from groundline.v1 import chat_pb2
 from groundline_embedding import Embedder, EmbeddingSettings, ModelError, create_embedder
 from groundline_embedding.hosted.embedder import HostedEmbedder
 from groundline_runtime.charges import metered, total
-from groundline_runtime.errors import (
-    GroundlineError,
-    InternalError,
-    ResourceExhaustedError,
-    UnavailableError,
-)
+from groundline_runtime.errors import GroundlineError, InternalError, ResourceExhaustedError, UnavailableError
 from groundline_tests.embedding import EmbedderContract
 from groundline_tests.embedding.provider import KEY, LIMITS, Provider, serving, settings_for
 from pydantic import SecretStr
@@ -95,12 +90,7 @@ async def test_what_passes_is_tried_again_after_the_pause_that_is_asked_for(open
 
 @pytest.mark.parametrize(
     ("status", "error"),
-    [
-        (429, ResourceExhaustedError),
-        (500, UnavailableError),
-        (401, InternalError),
-        (404, InternalError),
-    ],
+    [(429, ResourceExhaustedError), (500, UnavailableError), (401, InternalError), (404, InternalError)],
 )
 async def test_what_does_not_pass_says_so_without_repeating_the_text(
     openai: Provider, status: int, error: type[GroundlineError]
@@ -225,9 +215,7 @@ async def test_a_refused_window_says_so_without_repeating_its_chunks(
 
 
 @pytest.mark.parametrize("counts", [[], [1], [3], [1, 2], [2], [2, 1, 1], [2, 2]])
-async def test_vectors_that_are_not_those_of_the_windows_are_none(
-    contextual: Provider, counts: list[int]
-) -> None:
+async def test_vectors_of_other_windows_are_none(contextual: Provider, counts: list[int]) -> None:
     async with embedding(contextual) as embedder:
         row = [1.0] * 256
         contextual.next_answer = {

@@ -29,9 +29,7 @@ async def until_given_up(lazy: LazyEmbedder) -> None:
             await asyncio.sleep(0.02)
 
 
-async def test_an_idle_model_is_given_up_and_gives_the_same_vectors_when_it_is_loaded_again(
-    lazy: LazyEmbedder,
-) -> None:
+async def test_an_idle_model_is_given_up_and_gives_the_same_vectors_later(lazy: LazyEmbedder) -> None:
     await until_given_up(lazy)
     before = await lazy.embed_query("How many days of leave?")
     assert lazy.is_loaded

@@ -32,11 +32,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 OCR_DATA = find_ocr_data(None)
 LIMITS = ReaderLimits(
-    max_pages=20,
-    max_unpacked_bytes=4 * 1024**2,
-    max_image_pixels=1_000_000,
-    seconds=60,
-    ocr_data=OCR_DATA,
+    max_pages=20, max_unpacked_bytes=4 * 1024**2, max_image_pixels=1_000_000, seconds=60, ocr_data=OCR_DATA
 )
 needs_tesseract = needs_program("tesseract-ocr", found=bool(OCR_DATA))
 

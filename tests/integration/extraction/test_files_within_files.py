@@ -88,9 +88,7 @@ def test_a_mail_is_its_text_and_each_attachment_a_file_of_its_own(extract: Any, 
 
 
 @pytest.mark.parametrize("line_end", [b"\n", b"\r\n"])
-def test_each_message_of_an_mbox_is_a_section(
-    find: Any, extract: Any, tmp_path: Path, line_end: bytes
-) -> None:
+def test_a_message_of_an_mbox_is_a_section(find: Any, extract: Any, tmp_path: Path, line_end: bytes) -> None:
     box = mailbox.mbox(tmp_path / "box")
     box.add(mail(valves_csv=b"Name,Width\nA,4\n"))
     second = EmailMessage()

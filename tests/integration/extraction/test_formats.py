@@ -269,9 +269,7 @@ def test_a_page_that_marks_no_content_keeps_its_headings_and_tables(extract: Any
         ("<table><tr><td><h2>Left</h2>a</td><td>b</td></tr></table>", "## Left\n\na\n\nb"),
     ],
 )
-def test_lists_and_tables_that_only_lay_out_are_read_as_what_they_hold(
-    extract: Any, main: str, text: str
-) -> None:
+def test_lists_and_tables_of_layout_are_read_as_what_they_hold(extract: Any, main: str, text: str) -> None:
     assert extract(page(main)).text == text
 
 

@@ -412,9 +412,7 @@ def test_an_opendocument_whose_parts_were_packed_in_another_order_is_told(extrac
     ("number_format", "value", "shown"),
     [("0%", 0.025, "3%"), ("0.0", 0.25, "0.3"), ("0.00", -1.005, "-1.01"), ("0", 10**20, "1" + "0" * 20)],
 )
-def test_halves_are_rounded_up_as_the_sheet_shows_them(
-    extract: Any, number_format: str, value: float, shown: str
-) -> None:
+def test_halves_are_rounded_up_as_shown(extract: Any, number_format: str, value: float, shown: str) -> None:
     book = openpyxl.Workbook()
     sheet = book.worksheets[0]
     sheet.append(["Part", "Share"])

@@ -145,9 +145,7 @@ def word(pieces: int, characters: int, *, version: int = 193, flags: int = 0) ->
     ],
     ids=["bomb", "missing", "word-95", "encrypted-doc", "encrypted-ppt", "lost-parts", "unknown"],
 )
-def test_an_old_office_file_that_is_hostile_closed_or_older_is_refused(
-    find: Find, content: bytes, reason: str
-) -> None:
+def test_an_old_office_file_hostile_closed_or_older_fails(find: Find, content: bytes, reason: str) -> None:
     assert reason_of(find, content) == reason
 
 

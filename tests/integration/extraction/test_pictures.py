@@ -75,16 +75,12 @@ def described(found: Found) -> str:
 
 
 @pytest.mark.parametrize("data", [b"no picture" * 1000, picture("red")[:-9000], picture("red", side=80)])
-def test_a_picture_that_is_broken_or_very_small_is_left_out(
-    found_in: Callable[[bytes], Found], data: bytes
-) -> None:
+def test_a_picture_broken_or_very_small_is_left_out(found_in: Callable[[bytes], Found], data: bytes) -> None:
     segments, pictures = found_in(text_with(data))
     assert ([one.text for one in segments], pictures) == (["Text."], [])
 
 
-def test_a_document_gives_a_limited_number_of_pictures_each_once(
-    found_in: Callable[[bytes], Found],
-) -> None:
+def test_a_document_gives_a_limited_number_of_pictures_each_once(found_in: Callable[[bytes], Found]) -> None:
     deck = pptx.Presentation()
     slide = deck.slides.add_slide(deck.slide_layouts[6])
     again = picture("blue", side=100)
@@ -111,9 +107,7 @@ def test_without_a_wish_for_pictures_it_cannot_be_read(sandbox: Sandbox) -> None
     assert failure.value.failure.reason == error_pb2.OCR_NOT_AVAILABLE
 
 
-def test_pictures_of_docx_stand_behind_their_paragraphs_and_before_their_tables(
-    found_in: Callable[[bytes], Found],
-) -> None:
+def test_pictures_of_docx_stand_behind_paragraphs_before_tables(found_in: Callable[[bytes], Found]) -> None:
     document = docx.Document()
     document.add_paragraph("First.")
     document.add_picture(io.BytesIO(picture("red")))
@@ -156,9 +150,7 @@ def workbook(*pictures: tuple[str, bytes]) -> bytes:
     return saved(book)
 
 
-def test_pictures_of_xlsx_stand_behind_the_rows_that_they_begin_in(
-    found_in: Callable[[bytes], Found],
-) -> None:
+def test_pictures_of_xlsx_stand_behind_the_rows_they_begin_in(found_in: Callable[[bytes], Found]) -> None:
     again = picture("green")
     found = found_in(workbook(("C9", again), ("D3", picture("blue")), ("A1", picture("red")), ("A12", again)))
     assert described(found) == (
@@ -174,9 +166,7 @@ def test_pictures_of_xlsx_stand_behind_the_rows_that_they_begin_in(
     ]
 
 
-def test_a_workbook_is_read_without_pictures_that_it_lacks_or_only_refers_to(
-    found_in: Callable[[bytes], Found],
-) -> None:
+def test_a_workbook_is_read_without_pictures_that_it_lacks(found_in: Callable[[bytes], Found]) -> None:
     content = io.BytesIO()
     with (
         zipfile.ZipFile(io.BytesIO(workbook(("A3", picture("red")), ("A4", picture("blue"))))) as before,
@@ -201,9 +191,7 @@ def data_uri(data: bytes, kind: str = "image/png") -> str:
 
 
 @pytest.mark.parametrize("filler", ["", "x " * (5 << 20)], ids=["short", "long"])
-def test_pictures_that_a_page_holds_stand_where_it_shows_them(
-    found_in: Callable[[bytes], Found], filler: str
-) -> None:
+def test_pictures_of_a_page_stand_where_it_has_them(found_in: Callable[[bytes], Found], filler: str) -> None:
     red = data_uri(picture("red")).rstrip("=").replace("+", "%2B")
     page = (
         f"<!doctype html><title>T</title><p>First.</p><img src='{red}'><h1>Second</h1>"
@@ -242,9 +230,7 @@ def test_a_page_that_is_one_picture_takes_no_text(found_in: Callable[[bytes], Fo
     assert described(found_in(page.encode())) == "[green]"
 
 
-def test_pictures_of_pdf_are_on_their_pages_and_where_they_are_shown(
-    found_in: Callable[[bytes], Found],
-) -> None:
+def test_pictures_of_pdf_are_on_their_pages_and_in_their_place(found_in: Callable[[bytes], Found]) -> None:
     out = io.BytesIO()
     canvas = Canvas(out, pagesize=(600, 800))
     canvas.drawString(60, 760, "First page.")
@@ -280,10 +266,7 @@ def test_descriptions_are_put_into_the_segments_that_they_stand_in() -> None:
     segments = [TextSegment("One.\n\n"), TextSegment("Two.", start=6)]
     descriptions = [PlacedDescription(at, f"[{at}]") for at in (99, 4, 0, 10, 4)]
     moved = list(with_descriptions(segments, descriptions))
-    assert [one.text for one in moved] == [
-        "[0]\n\nOne.\n\n[4]\n\n[4]\n\n",
-        "Two.\n\n[10]\n\n[99]",
-    ]
+    assert [one.text for one in moved] == ["[0]\n\nOne.\n\n[4]\n\n[4]\n\n", "Two.\n\n[10]\n\n[99]"]
     assert [one.start for one in moved] == [0, len(moved[0].text)]
 
 

@@ -29,10 +29,7 @@ SEARCH_SETTINGS: Final = {"plan_cache_mode": "force_generic_plan", "max_parallel
 PREPARATION: Final[Mapping[str, Sequence[str]]] = {
     "pg_textsearch": ("CREATE EXTENSION pg_textsearch",),
     "pg_search": ("CREATE EXTENSION pg_search",),
-    "vchord_bm25": (
-        "CREATE EXTENSION vchord_bm25",
-        f"GRANT USAGE ON SCHEMA bm25_catalog TO {ROLE}",
-    ),
+    "vchord_bm25": ("CREATE EXTENSION vchord_bm25", f"GRANT USAGE ON SCHEMA bm25_catalog TO {ROLE}"),
 }
 """Statements of a superuser before others migrate, as the README of groundline-lexical has them."""
 

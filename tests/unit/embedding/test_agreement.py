@@ -20,9 +20,7 @@ def test_the_same_name_with_vectors_of_another_length_is_another_model() -> None
 
 
 @pytest.mark.parametrize("stored", [{}, {NEW: 1}, {OLD: 9, NEW: 1}])
-def test_an_empty_database_and_one_collection_of_the_model_are_enough(
-    stored: dict[tuple[str, int], int],
-) -> None:
+def test_an_empty_database_and_a_collection_of_the_model_do(stored: dict[tuple[str, int], int]) -> None:
     require_agreement([NEW], stored)
 
 

@@ -153,9 +153,7 @@ def test_the_type_of_a_file_is_what_they_are_else_what_was_said(
         (b"{ not json", "{ not json", PLAIN),
     ],
 )
-def test_what_only_begins_like_json_is_what_it_turns_out_to_be(
-    content: bytes, text: str, mime_type: str
-) -> None:
+def test_what_only_begins_like_json_is_what_it_is(content: bytes, text: str, mime_type: str) -> None:
     extraction = EXTRACTOR.extract(GivenDocument(content))
     assert (extraction.text, extraction.mime_type) == (text, mime_type)
 
@@ -270,9 +268,7 @@ def test_a_table_is_read_row_by_row_under_its_names() -> None:
     ],
 )
 @pytest.mark.parametrize("first", ["", "sep=;\r\n", '"sep=;"\r\n'])
-def test_a_table_of_any_encoding_says_its_delimiter_or_shows_it(
-    encoding: str, mark: bytes, first: str
-) -> None:
+def test_a_table_of_any_encoding_says_or_shows_its_delimiter(encoding: str, mark: bytes, first: str) -> None:
     table = mark + f"{first}Größe;Preis\r\n4, klein;9,50\r\n6, mittel;12,00\r\n".encode(encoding)
     text = EXTRACTOR.extract(GivenDocument(table, uri="preise.csv")).text
     assert text == "Größe: 4, klein\nPreis: 9,50\n\nGröße: 6, mittel\nPreis: 12,00"

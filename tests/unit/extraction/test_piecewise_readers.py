@@ -180,18 +180,14 @@ def test_a_long_page_says_what_a_short_one_says(page: str, monkeypatch: pytest.M
     assert long_html(page, monkeypatch) == whole
 
 
-def test_a_long_page_without_main_content_is_read_without_what_is_around_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_long_page_without_main_content_is_read_without_frame(monkeypatch: pytest.MonkeyPatch) -> None:
     page = PAGE.replace("<main>", "<div>").replace("</main>", "</div>")
     text = long_html(page, monkeypatch).text
     assert "Then it runs." in text
     assert not any(around in text for around in ("Home", "Company", "Imprint", "Advertisement", "no()"))
 
 
-def test_a_table_of_a_long_page_keeps_all_rows_and_columns_under_one_head(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_table_of_a_long_page_keeps_all_rows_under_one_head(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = "".join(f"<tr><td>{n}<td><td>{'late' if n == 8000 else ''}<td>Part {n}</tr>" for n in range(9000))
     page = f"<p>Before.</p><table><tr><th>No<th>Old<th>Note<th>Name</tr>{rows}</table><p>After.</p>"
     read = long_html(page, monkeypatch)

@@ -132,9 +132,7 @@ def pdf(table: list[list[str]], *, is_repeated: bool) -> bytes:
 
 @pytest.mark.parametrize("characters", [1 << 20, 300])
 @pytest.mark.parametrize("is_repeated", [True, False])
-def test_a_table_that_goes_on_over_pages_of_a_pdf_is_one(
-    read: Read, is_repeated: bool, characters: int
-) -> None:
+def test_a_table_over_pages_of_a_pdf_is_one(read: Read, is_repeated: bool, characters: int) -> None:
     rows = [["Model", "Year", "Weight"], *([f"DN-{n}", str(1990 + n), f"{n}.5 kg"] for n in range(30))]
     text, tables = read(pdf(rows, is_repeated=is_repeated), "a.pdf", characters=characters)
     found = [row for table in tables for row in table.rows]

@@ -76,11 +76,7 @@ def test_sub_tokens_are_bounded_and_data_is_no_identifier() -> None:
         ("größeHöhe", ["größehöhe"], ["größe", "höhe"]),
         ("parse_config", ["parse", "config"], ["parseconfig"]),
         ("__init__", ["init"], []),
-        (
-            "parseConfig_file2",
-            ["parseconfig", "file2"],
-            ["parse", "config", "file", "2", "parseconfigfile2"],
-        ),
+        ("parseConfig_file2", ["parseconfig", "file2"], ["parse", "config", "file", "2", "parseconfigfile2"]),
         ("os.path.join", ["os", "path", "join"], []),
         ("plain", ["plain"], []),
         ("LOUD", ["loud"], []),

@@ -33,9 +33,7 @@ NAMED = "| Region | 2025 Q1 | 2025 Q2 | 2026 Q1 | 2026 Q2 |\n|---|---|---|---|--
     ],
     ids=["a head that comes down", "an empty corner"],
 )
-def test_a_head_of_two_rows_names_each_column_by_both(
-    read: Any, rows: list[list[str]], spans: list[Any]
-) -> None:
+def test_a_head_of_two_rows_names_columns_by_both(read: Any, rows: list[list[str]], spans: list[Any]) -> None:
     found = read(lambda canvas: table(canvas, rows, GRID, *spans))
     assert found.text == NAMED
     [name] = [line for line in found.lines if line.start == NAMED.index("2025 Q2")]
@@ -89,9 +87,7 @@ SPACED_NAMED = f"{NAMED}\n| South | 10 | 20 | 30 | 40 |"
     ],
     ids=["a paragraph", "a caption"],
 )
-def test_what_stands_above_a_table_without_lines_names_none_of_its_columns(
-    read: Any, x: float, above: str
-) -> None:
+def test_what_is_above_a_table_without_lines_names_no_column(read: Any, x: float, above: str) -> None:
     def draw(canvas: Canvas) -> None:
         table(canvas, QUARTERS, CENTRE)
         canvas.drawString(x, 557, above)

@@ -1,6 +1,6 @@
 """Rules that find what an answer says otherwise than its passages."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 from groundline.v1 import chat_pb2, error_pb2
@@ -33,9 +33,13 @@ def reasons(answer: str, *texts: str) -> Sequence[int]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("answer", "reason"),
-    [
+CLUB = (
+    "Robert E. Barnes sang a four-note song at ten-minute intervals in the Royal New England Bank Hall. "
+    "Medical knowledge had stagnated in the Middle Ages. The best account of that knowledge came from the "
+    "medical faculty in Paris, where it had stagnated least. Most guests came from Salem, United States."
+)
+OTHERWISE = {
+    DN_4: [
         ("Tighten the screws of the DN-4 with a torque of 3.8 Nm.", NUMBER),
         ("Tighten the screws of the DN-4 with a torque of 1.8 kNm.", NUMBER),
         ("Tighten the screws of the DN-4 with a torque of 2.8 Nm.", NUMBER),
@@ -48,48 +52,55 @@ def reasons(answer: str, *texts: str) -> Sequence[int]:
         ("The pump delivers 1,200 litres in 3 days.", NUMBER),
         ("The pump delivers 1,200 litres in five hours.", NUMBER),
     ],
-)
-def test_what_stands_otherwise_in_the_passage_is_named(answer: str, reason: int) -> None:
-    assert reasons(answer, DN_4, "Nothing else is known of its screws.") == [reason]
-
-
-@pytest.mark.parametrize(
-    ("answer", "reason"),
-    [
+    GERMAN: [
         ("Die Schrauben des DN-4 werden mit 2,8 Nm angezogen.", NUMBER),
         ("Schließen Sie das Auslassventil im Betrieb.", DENIED),
         ("Geprüft wurde das Gerät in Hamburg.", NAME),
         ("Die Pumpe fördert 1.200 Liter in vier Stunden.", NUMBER),
     ],
-)
-def test_what_stands_otherwise_in_a_german_passage_is_named(answer: str, reason: int) -> None:
-    assert reasons(answer, GERMAN) == [reason]
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
+    CLUB: [
+        # The sentence beside it shares its words, and still does not support another name.
+        ("Medical knowledge had stagnated in the Paris.", NAME),
+        ("Few guests came from Salem, United States.", DENIED),
+        ("Most guests came from Salem, UK.", NAME),
+        ("Robert E. Barnes sang a two-note song at ten-minute intervals.", NUMBER),
+        ("Robert E. Barnes sang a four-note song at six-minute intervals in the hall.", NUMBER),
+        ("Robert E. Barnes sang a four-note song at ten-minute intervals in the Salem.", NAME),
+    ],
+}
+BORNE_OUT = {
+    DN_4: [
         "The DN-4's screws are tightened with a torque of 1.8 Nm.",
         "Tighten the DN-4's screws with 1.8 newton metres.",
         "Never close the outlet valve during operation.",
         "In 2019 it was tested in Kiel by Clara Voss.",
         "The pump delivers 1200 litres in three hours.",
     ],
-)
-def test_a_paraphrase_is_grounded(answer: str) -> None:
-    assert reasons(answer, DN_4) == []
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
+    GERMAN: [
         "Mit 1,8 Nm werden die Schrauben des DN-4 angezogen.",
         "Das Auslassventil im Betrieb nicht schließen.",
         "Die Pumpe fördert 1200 Liter in 3 Stunden.",
     ],
-)
-def test_a_german_paraphrase_is_grounded(answer: str) -> None:
-    assert reasons(answer, GERMAN) == []
+    CLUB: [
+        "Most guests came from Salem, US.",
+        "Barnes sang a four-note song at ten-minute intervals in the Royal New England Bank Hall.",
+    ],
+}
+
+
+def each[Case](cases: Mapping[str, Sequence[Case]]) -> Sequence[tuple[str, Case]]:
+    return [(text, case) for text, of_text in cases.items() for case in of_text]
+
+
+@pytest.mark.parametrize(("text", "case"), each(OTHERWISE))
+def test_what_stands_otherwise_in_the_passage_is_named(text: str, case: tuple[str, int]) -> None:
+    answer, reason = case
+    assert reasons(answer, text, "Nothing else is known of its screws.") == [reason]
+
+
+@pytest.mark.parametrize(("text", "answer"), each(BORNE_OUT))
+def test_a_paraphrase_is_grounded(text: str, answer: str) -> None:
+    assert reasons(answer, text) == []
 
 
 @pytest.mark.parametrize(
@@ -123,40 +134,6 @@ def test_words_that_mean_the_same_bear_out_nothing_else(answer: str, said: str, 
 def test_another_devices_number_is_not_this_ones() -> None:
     assert reasons("Tighten the screws of the DN-4 with a torque of 2.8 Nm.", DN_4, DN_6) == [NUMBER]
     assert reasons("Tighten the screws of the DN-6 with a torque of 2.8 Nm.", DN_4, DN_6) == []
-
-
-CLUB = (
-    "Robert E. Barnes sang a four-note song at ten-minute intervals in the Royal New England Bank Hall. "
-    "Medical knowledge had stagnated in the Middle Ages. The best account of that knowledge came from the "
-    "medical faculty in Paris, where it had stagnated least. Most guests came from Salem, United States."
-)
-
-
-@pytest.mark.parametrize(
-    ("answer", "reason"),
-    [
-        # The sentence beside it shares its words, and still does not support another name.
-        ("Medical knowledge had stagnated in the Paris.", NAME),
-        ("Few guests came from Salem, United States.", DENIED),
-        ("Most guests came from Salem, UK.", NAME),
-        ("Robert E. Barnes sang a two-note song at ten-minute intervals.", NUMBER),
-        ("Robert E. Barnes sang a four-note song at six-minute intervals in the hall.", NUMBER),
-        ("Robert E. Barnes sang a four-note song at ten-minute intervals in the Salem.", NAME),
-    ],
-)
-def test_one_thing_changed_in_a_sentence_is_found(answer: str, reason: int) -> None:
-    assert reasons(answer, CLUB) == [reason]
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        "Most guests came from Salem, US.",
-        "Barnes sang a four-note song at ten-minute intervals in the Royal New England Bank Hall.",
-    ],
-)
-def test_initials_and_parts_of_a_name_are_that_name(answer: str) -> None:
-    assert reasons(answer, CLUB) == []
 
 
 def test_a_year_within_a_range_is_read_out_of_it() -> None:
