@@ -242,9 +242,7 @@ async def settings(database_url: str, backend_state: Backends) -> AsyncIterator[
             for name, register in registrations.items()
         ]
         yield CoordinatorSettings(
-            database_url=SecretStr(database_url),
-            retriever_target=targets[0],
-            generator_target=targets[1],
+            database_url=SecretStr(database_url), retriever_target=targets[0], generator_target=targets[1]
         )
 
 

@@ -120,10 +120,7 @@ async def test_a_report_reads_answers_from_an_index_alone(database: Pool) -> Non
 
 
 async def test_tokens_of_yesterday_are_not_todays(database: Pool) -> None:
-    owner, quotas = (
-        f"user:{new_id()}",
-        quotas_in(database),
-    )
+    owner, quotas = (f"user:{new_id()}", quotas_in(database))
     await quotas.spend(owner, 10, 0.0)
     await database.execute("UPDATE token_usage SET day = day - 1 WHERE owner = $1", owner)
     assert (await quotas.used(owner)).tokens == 0

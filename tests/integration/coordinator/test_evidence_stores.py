@@ -79,9 +79,7 @@ async def test_nothing_is_left_of_the_record_of_an_answer_whose_document_is_dele
         assert await database.fetchval(stored, key) is None
 
 
-async def test_an_answer_that_ends_after_its_document_was_deleted_has_no_record(
-    database: Pool, restricted: None
-) -> None:
+async def test_an_answer_after_its_documents_end_has_no_record(database: Pool, restricted: None) -> None:
     threads, key = PostgresThreads(database), new_id()
     await exchanged(threads, "", key, (asked("q"), answered_from(source_of(new_id()), cited=[1])))
     stored = "SELECT record FROM messages WHERE thread_id = $1 AND message_index = 1"

@@ -1,6 +1,5 @@
 import asyncio
 import uuid
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import grpc
@@ -9,7 +8,7 @@ from google.protobuf.json_format import MessageToDict
 from groundline.v1 import chat_pb2, options_pb2, passage_pb2, quota_pb2, thread_pb2
 from groundline.v1 import coordinator_service_pb2 as pb
 from groundline_runtime.context import LAST_EVENT_ID_KEY, TRANSCODED_KEY, Caller, acting_as
-from groundline_runtime.errors import UnavailableError, UnimplementedError
+from groundline_runtime.errors import UnavailableError
 from groundline_runtime.status import from_rpc_error
 from groundline_tests.coordinator.wire import Stub, chat, kinds
 
@@ -51,13 +50,6 @@ async def test_a_thorough_answer_searches_for_what_is_missing(coordinator: Stub,
         (passage_pb2.STAGE_RETRIEVING, "who wrote it"),
     ]
     assert [each.stage for each in events[-1].completed.timings].count(passage_pb2.STAGE_READING) == 2
-
-
-async def test_a_generator_that_cannot_rewrite_degrades(coordinator: Stub, backends: Any) -> None:
-    backends.error["rewriting"] = UnimplementedError("NOT_AVAILABLE", "later")
-    events, error = await chat(coordinator, query="Compare a and b.")
-    assert error is None
-    assert [d.component for d in events[-1].completed.degraded] == [passage_pb2.COMPONENT_REWRITING]
 
 
 async def test_a_retry_replays_the_same_answer(coordinator: Stub, backends: Any) -> None:
@@ -108,9 +100,7 @@ async def test_a_stream_that_broke_off_goes_on_after_its_last_event(coordinator:
     ("metadata", "field"),
     [((), "options.rerank.top_k"), (((TRANSCODED_KEY, "true"),), "options.rerank.topK")],
 )
-async def test_a_wrong_field_is_named_as_the_caller_spells_it(
-    coordinator: Stub, metadata: Any, field: str
-) -> None:
+async def test_a_wrong_field_is_named_as_it_was_spelt(coordinator: Stub, metadata: Any, field: str) -> None:
     options = options_pb2.ChatOptions(rerank=options_pb2.RerankOptions(top_k=101))
     request = pb.ChatRequest(query="q", options=options)
     with pytest.raises(grpc.aio.AioRpcError) as failure:
@@ -118,37 +108,6 @@ async def test_a_wrong_field_is_named_as_the_caller_spells_it(
     error = from_rpc_error(failure.value)
     assert [violation.field for violation in error.violations] == [field]
     assert error.message.startswith(f"{field}: ")
-
-
-async def test_a_duplicate_of_a_request_under_way_may_come_again_later(
-    coordinator: Stub, backends: Any
-) -> None:
-    backends.hang.add("generator")
-    request = pb.ChatRequest(query="q", collection_ids=["docs"], request_id="twice")
-    call = coordinator.Chat(request)
-    await call.read()
-    await backends.entered["generator"].wait()
-    with pytest.raises(grpc.aio.AioRpcError) as failure:
-        await coordinator.Chat(request).read()
-    assert failure.value.code() is grpc.StatusCode.ABORTED
-    assert from_rpc_error(failure.value).retry_after_seconds == 1
-    call.cancel()
-
-
-async def test_limits_of_a_collection_are_a_status(
-    coordinator: Stub, backends: Any, add_collection: Callable[..., Awaitable[None]]
-) -> None:
-    await add_collection(
-        "strict", readers=("user:frank",), settings={"generationLimits": {"maxOutputTokens": 100}}
-    )
-    with acting_as(Caller(("user:frank",))):
-        _, error = await chat(
-            coordinator,
-            collectionIds=["docs", "strict"],
-            options={"generation": {"maxOutputTokens": 101}},
-        )
-    assert error is not None
-    assert [v.field for v in from_rpc_error(error).violations] == ["options.generation.max_output_tokens"]
 
 
 async def test_a_reader_that_stops_holds_the_generator_back_and_loses_nothing(
@@ -212,9 +171,7 @@ async def test_the_stream_tells_what_happens(coordinator: Stub, backends: Any) -
     ]
 
 
-async def test_services_are_asked_for_the_caller_within_the_deadline(
-    coordinator: Stub, backends: Any
-) -> None:
+async def test_services_are_asked_for_the_caller_in_the_deadline(coordinator: Stub, backends: Any) -> None:
     with acting_as(Caller(("user:alice", "group:staff"))):
         _, error = await chat(
             coordinator,
@@ -237,9 +194,7 @@ async def test_services_are_asked_for_the_caller_within_the_deadline(
     assert backends.time_left["generator"] < 19
 
 
-async def test_a_filter_reaches_the_retriever_and_a_wrong_one_begins_nothing(
-    coordinator: Stub, backends: Any
-) -> None:
+async def test_a_filter_reaches_the_retriever_unless_it_is_wrong(coordinator: Stub, backends: Any) -> None:
     conditions = {"year": {"$gte": 2024}, "$not": {"tags": {"$contains": "draft"}}}
     await chat(coordinator, filter=conditions)
     assert MessageToDict(backends.requests["retriever"].filter) == conditions
@@ -321,10 +276,3 @@ async def test_models_are_those_that_the_generator_offers(coordinator: Stub, bac
     assert failure.value.code() is grpc.StatusCode.UNAVAILABLE
     backends.error.clear()
     assert (await coordinator.ListModels(pb.ListModelsRequest())).models == ["scripted", "other"]
-
-
-async def test_answer_returns_the_same_at_once(coordinator: Stub, backends: Any) -> None:
-    answer = await coordinator.Answer(pb.AnswerRequest(query="Which port?", collection_ids=["docs"]))
-    assert answer.answer == "It is 8080. [1]"
-    assert [source.number for source in answer.sources] == [1, 2]
-    assert answer.completed.model == "scripted"

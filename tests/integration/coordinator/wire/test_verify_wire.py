@@ -6,10 +6,9 @@ from typing import Any
 import grpc
 import pytest
 from groundline.v1 import coordinator_service_pb2 as pb
-from groundline.v1 import options_pb2, verification_pb2
-from groundline_runtime.context import TRANSCODED_KEY, Caller, acting_as
+from groundline.v1 import verification_pb2
+from groundline_runtime.context import Caller, acting_as
 from groundline_runtime.errors import UnavailableError
-from groundline_runtime.status import from_rpc_error
 from groundline_tests.coordinator.wire import Stub
 
 TEXT = "The gateway listens on port 8081. Backups run every night."
@@ -27,31 +26,8 @@ async def verified(stub: Stub, **fields: Any) -> tuple[list[pb.VerifyResponse], 
     return events, None
 
 
-@pytest.mark.parametrize(
-    ("metadata", "field"),
-    [((), "options.rerank.top_k"), (((TRANSCODED_KEY, "true"),), "options.rerank.topK")],
-)
-async def test_a_wrong_request_names_every_field_as_the_caller_spells_it(
-    coordinator: Stub, metadata: Any, field: str
-) -> None:
-    options = options_pb2.SearchOptions(rerank=options_pb2.RerankOptions(top_k=101))
-    with pytest.raises(grpc.aio.AioRpcError) as failure:
-        await coordinator.Verify(pb.VerifyRequest(text=" ", options=options), metadata=metadata).read()
-    assert [each.field for each in from_rpc_error(failure.value).violations] == ["text", field]
-
-
-@pytest.mark.parametrize("name", ["nowhere", "staff"])
-async def test_what_is_not_there_is_a_status_before_the_stream(coordinator: Stub, name: str) -> None:
-    events, error = await verified(coordinator, collection_ids=[name])
-    assert events == []
-    assert error is not None
-    assert (error.code(), from_rpc_error(error).reason) == (grpc.StatusCode.NOT_FOUND, "COLLECTION_NOT_FOUND")
-
-
 @pytest.mark.parametrize("service", ["retriever", "judging"])
-async def test_a_failure_is_the_last_event_and_the_status(
-    coordinator: Stub, backends: Any, service: str
-) -> None:
+async def test_a_failure_is_the_last_event_and_status(coordinator: Stub, backends: Any, service: str) -> None:
     backends.error[service] = UnavailableError("DATABASE_UNAVAILABLE", "gone")
     events, error = await verified(coordinator)
     assert [event.WhichOneof("event") for event in events] == ["started", "error"]
