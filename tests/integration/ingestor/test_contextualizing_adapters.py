@@ -61,9 +61,7 @@ async def writer(generator: ScriptedGenerator) -> AsyncIterator[GrpcTextWriter]:
         yield GrpcTextWriter(channel)
 
 
-async def test_a_quota_arrives_with_the_time_to_wait(
-    writer: GrpcTextWriter, generator: ScriptedGenerator
-) -> None:
+async def test_a_quota_has_the_time_to_wait(writer: GrpcTextWriter, generator: ScriptedGenerator) -> None:
     generator.error = ResourceExhaustedError("PROVIDER_QUOTA", "slow down", retry_after_seconds=2.5)
     with pytest.raises(ResourceExhaustedError) as raised:
         await writer.write(title="T", document_text="D", chunk_texts=["c"], prompt="", model="")
@@ -85,9 +83,7 @@ async def test_chunks_go_with_their_document_and_come_back_as_contexts(
     assert written.usage == chat_pb2.Usage(prompt_tokens=100, cached_tokens=70, output_tokens=12)
 
 
-async def test_the_generator_names_its_model_and_prompt(
-    writer: GrpcTextWriter, generator: ScriptedGenerator
-) -> None:
+async def test_the_generator_names_what_it_used(writer: GrpcTextWriter, generator: ScriptedGenerator) -> None:
     assert await writer.version(prompt="p", model="m") == "scripted default@1"
     assert generator.requests == [pb.ContextualizeChunksRequest(prompt="p", model="m")]
     generator.error = InvalidArgumentError([])  # of an earlier release

@@ -139,9 +139,7 @@ def test_the_type_of_a_text_is_what_was_said_else_what_its_name_says(
         (b"text", "", "application/octet-stream", PLAIN),
     ],
 )
-def test_the_type_of_a_file_is_what_they_are_else_what_was_said(
-    content: bytes, name: str, mime_type: str, found: str
-) -> None:
+def test_a_file_is_what_its_bytes_say(content: bytes, name: str, mime_type: str, found: str) -> None:
     assert type_of_file(clean_type(mime_type)[0], name, io.BytesIO(content)) == found
 
 

@@ -211,9 +211,7 @@ def test_a_list_of_a_long_page_goes_on_counting(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("element", ["p", "pre", "span", "td"])
-def test_an_element_of_a_long_page_that_never_ends_loses_nothing(
-    element: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_endless_element_of_a_page_loses_nothing(element: str, monkeypatch: pytest.MonkeyPatch) -> None:
     words = [f"word{number}" for number in range(300_000)]
     page = f"<{'table><tr><' * (element == 'td')}{element}>{' '.join(words)}"
     found = long_html(page, monkeypatch).text.replace("```", " ").split()

@@ -247,9 +247,7 @@ async def test_documents_of_one_text_do_not_keep_contexts_for_each_other() -> No
         (prepared(3), {"model": "another"}),
     ],
 )
-async def test_another_document_prompt_or_model_is_written_anew(
-    given: Prepared, settings: dict[str, str]
-) -> None:
+async def test_another_text_prompt_or_model_is_new_work(given: Prepared, settings: dict[str, str]) -> None:
     setup = Setup()
     service = setup.contextualization()
     await service.contextualize(prepared(3), collection(**LLM), setup)

@@ -194,9 +194,7 @@ def test_a_trail_holds_the_headings_that_enclose_a_place() -> None:
         ("", "", (), ""),
     ],
 )
-def test_a_structural_context_says_nothing_twice(
-    title: str, uri: str, trail: tuple[str, ...], context: str
-) -> None:
+def test_structural_context_says_it_once(title: str, uri: str, trail: tuple[str, ...], context: str) -> None:
     assert structural_context(title, uri, trail) == context
 
 

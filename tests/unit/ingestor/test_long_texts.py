@@ -82,9 +82,7 @@ def chunks_of(
         (b"%PDF-1.7" + bytes(5000), "DOCUMENT_TOO_LARGE"),
     ],
 )
-def test_what_is_no_text_fails_wherever_it_shows(
-    extractor: DocumentExtractor, content: bytes, reason: str
-) -> None:
+def test_what_is_no_text_fails_anywhere(extractor: DocumentExtractor, content: bytes, reason: str) -> None:
     uri = "data.json" if content.startswith(b"[") else "text"
     with pytest.raises(IngestionError) as raised:
         read(extractor, in_file(content, uri=uri))

@@ -37,9 +37,7 @@ def test_no_word_is_found_that_keyword_search_would_not_find(text: str, query: s
         ("説明book説明", "book", "simple", ["book"]),
     ],
 )
-def test_words_are_found_as_keyword_search_compares_them(
-    text: str, query: str, language: str, expected: list[str]
-) -> None:
+def test_words_match_as_in_keyword_search(text: str, query: str, language: str, expected: list[str]) -> None:
     assert found(text, query, language=language) == expected
 
 

@@ -314,9 +314,7 @@ def test_a_comparison_is_with_the_column_that_is_named_or_with_none() -> None:
         ("How many days for a wedding?", [0, 1]),
     ],
 )
-def test_how_many_of_a_row_is_what_the_row_says_and_nothing_if_none_is_named(
-    question: str, shown: Sequence[int] | None
-) -> None:
+def test_how_many_of_a_row_is_what_the_row_says(question: str, shown: Sequence[int] | None) -> None:
     """A table of absences does not say how many days of leave there are."""
     columns, cells = (("occasion", _TEXT), ("days", _TEXT)), {"wedding": 0}
     one = asked(question, *columns, title="Leave", cells=cells).plan

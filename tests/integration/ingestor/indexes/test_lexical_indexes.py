@@ -133,9 +133,7 @@ async def test_a_clean_restart_rebuilds_nothing(
     assert await indexes.rebuild_due() == []
 
 
-async def test_a_partition_of_an_older_release_of_which_nothing_is_known_is_rebuilt(
-    pool: Pool, indexes: LexicalIndexes
-) -> None:
+async def test_a_partition_of_an_older_release_is_rebuilt(pool: Pool, indexes: LexicalIndexes) -> None:
     partition_id = await filled(pool)
     async with acquire(pool) as connection:
         await connection.execute("UPDATE chunk_partitions SET lexical_built_after = NULL")
@@ -184,9 +182,7 @@ async def test_of_several_processes_one_rebuilds(pool: Pool) -> None:
     assert [one for some in rebuilt for one in some] == [partition_id]
 
 
-async def test_a_rebuild_that_fails_rests_and_leaves_the_others_alone(
-    pool: Pool, indexes: LexicalIndexes
-) -> None:
+async def test_a_failed_rebuild_rests_and_leaves_others_alone(pool: Pool, indexes: LexicalIndexes) -> None:
     broken = await filled(pool)
     async with acquire(pool) as connection:
         # A table has the index's name, so that none can be built.

@@ -118,9 +118,7 @@ async def test_vectors_outlive_the_process(
         assert await other.stores.embeddings.discard(0, 1) == 1
 
 
-async def test_a_cancelled_job_stores_nothing_more(
-    pool: Pool, busy: Ingestor, collection: StoredCollection
-) -> None:
+async def test_no_cancelled_job_goes_on(pool: Pool, busy: Ingestor, collection: StoredCollection) -> None:
     busy.embedder.may_go_on.clear()
     job = await busy.hand_in(
         collection.collection_id, *(GivenDocument(f"text {n}", uri=str(n)) for n in range(30))
@@ -210,9 +208,7 @@ async def test_stats_agree_with_what_was_ingested(busy: Ingestor, collection: St
     assert stats.storage_bytes > stats.text_bytes > 0
 
 
-async def test_tokens_are_counted_of_texts_that_the_model_read(
-    busy: Ingestor, collection: StoredCollection
-) -> None:
+async def test_tokens_count_for_texts_the_model_read(busy: Ingestor, collection: StoredCollection) -> None:
     """The same text under another uri comes from the cache and costs nothing."""
     words = "Every word of it is read by the model once."
     [first] = await busy.ingest(collection.collection_id, GivenDocument(words, uri="a", title="t"))

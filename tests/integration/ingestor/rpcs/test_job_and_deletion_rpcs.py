@@ -184,9 +184,7 @@ async def test_an_upload_is_refused_by_every_wrong_field_and_before_its_content_
     assert "collection_id" in {violation.field for violation in error.violations}
 
 
-async def test_an_upload_that_is_too_large_or_breaks_off_leaves_nothing(
-    stub: Any, pool: Pool, collection_id: str
-) -> None:
+async def test_an_upload_too_large_or_cut_leaves_nothing(stub: Any, pool: Pool, collection_id: str) -> None:
     error = await refusal(stub.UploadDocument(parts_of(collection_id, *[PART] * 9)))
     assert error.reason == "DOCUMENT_TOO_LARGE"
 

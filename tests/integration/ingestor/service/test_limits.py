@@ -30,9 +30,7 @@ from structlog.testing import capture_logs
 # --- faults of our own ---
 
 
-async def test_an_unforeseen_error_ends_neither_the_worker_nor_a_job(
-    services: Services, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_unforeseen_error_ends_nothing(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
     lease, failed = services.stores.queue.lease, False
 
     async def stumble(*arguments: Any, **named: Any) -> Any:

@@ -82,9 +82,7 @@ async def test_a_text_of_two_models_is_kept_apart(both: Services, other: FaultyE
         ("polish", MULTILINGUAL_MODEL),
     ],
 )
-async def test_a_language_that_the_default_does_not_know_gets_a_model_that_does(
-    both: Services, language: str, model: str
-) -> None:
+async def test_a_language_gets_a_model_that_knows_it(both: Services, language: str, model: str) -> None:
     settings = {"lexical": {"language": language}}
     created = await both.collections.create(ANYBODY, new(settings=settings))
     assert created.settings.embedding.model == model
@@ -183,9 +181,7 @@ async def test_a_changed_chunk_renews_its_window(contextual: tuple[Services, Pro
     assert len({row["embedding"] for row in cached}) == 2
 
 
-async def test_vectors_beside_neighbours_are_forgotten_with_their_document(
-    contextual: tuple[Services, Provider], pool: Pool
-) -> None:
+async def test_vectors_go_with_their_document(contextual: tuple[Services, Provider], pool: Pool) -> None:
     services, _ = contextual
     kept = GivenDocument(f"{LEASE} Bread is baked until it is dark.", uri="b")
     gone, _ = await services.ingest(GivenDocument(TEXT, uri="a"), kept)

@@ -122,16 +122,12 @@ async def test_a_run_leaves_a_document_that_is_held_and_one_taken_back_leaves_wh
     await stub.SetLegalHold(hold, metadata=OWNER)
 
 
-async def test_a_full_run_reads_what_has_not_changed_and_finds_it_unchanged(
-    stub: Any, collection_id: str, folder: Path
-) -> None:
+async def test_a_full_run_reads_what_has_not_changed(stub: Any, collection_id: str, folder: Path) -> None:
     source_id = await followed(stub, collection_id, folder, "a.md")
     assert await run(stub, collection_id, source_id, full=True) == {"a.md": "UNCHANGED"}
 
 
-async def test_a_uri_belongs_to_the_source_that_brought_it_first(
-    stub: Any, collection_id: str, shared: Path
-) -> None:
+async def test_a_uri_belongs_to_the_source_it_came_by(stub: Any, collection_id: str, shared: Path) -> None:
     for name in ("first", "second"):
         (shared / name).mkdir()
         (shared / name / "a.md").write_text(f"# A\n\nThe text of the {name}.")

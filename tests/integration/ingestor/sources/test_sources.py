@@ -283,9 +283,7 @@ async def test_a_source_leaves_alone_what_was_handed_in(stub: Any, collection_id
     assert await text_of(stub, (await documents(stub, collection_id))["a.md"]) == "Handed in."
 
 
-async def test_a_dry_run_says_what_a_run_would_do_and_leaves_all_as_it_is(
-    stub: Any, collection_id: str, folder: Path
-) -> None:
+async def test_a_dry_run_says_what_a_run_would_do(stub: Any, collection_id: str, folder: Path) -> None:
     leave, pay, tea = (f"handbook/{name}@example.com" for name in ("leave", "pay", "tea"))
 
     def write(*mails: EmailMessage) -> None:
@@ -316,9 +314,7 @@ async def test_a_dry_run_says_what_a_run_would_do_and_leaves_all_as_it_is(
     assert set(await documents(stub, collection_id)) == {leave, tea}
 
 
-async def test_a_dry_run_of_a_source_that_is_deleted_is_cancelled(
-    stub: Any, collection_id: str, folder: Path
-) -> None:
+async def test_a_deleted_sources_dry_run_is_cancelled(stub: Any, collection_id: str, folder: Path) -> None:
     (folder / "a.md").write_text("Hello.")
     source_id = await create(stub, collection_id, {"directory": {"path": str(folder)}, "isPaused": True})
     request = pb.RunSourceRequest(collection_id=collection_id, source_id=source_id, dry_run=True)
@@ -329,9 +325,7 @@ async def test_a_dry_run_of_a_source_that_is_deleted_is_cancelled(
     assert await documents(stub, collection_id) == {}
 
 
-async def test_a_dry_run_tells_what_would_become_of_a_source_and_leaves_it(
-    stub: Any, collection_id: str, shared: Path
-) -> None:
+async def test_a_dry_run_tells_what_a_source_would_be(stub: Any, collection_id: str, shared: Path) -> None:
     (shared / "planned").mkdir()
     source = {"name": "planned", "directory": {"path": str(shared / "planned")}, "isPaused": True}
 

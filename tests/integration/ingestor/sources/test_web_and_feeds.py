@@ -43,9 +43,7 @@ async def test_a_web_site_is_followed(stub: Any, collection_id: str) -> None:
         assert set(await documents(stub, collection_id)) == {f"{site.url}/", f"{site.url}/leave"}
 
 
-async def test_pages_of_a_site_that_have_not_changed_are_not_sent_again(
-    pool: Pool, stub: Any, collection_id: str
-) -> None:
+async def test_unchanged_pages_are_not_sent_again(pool: Pool, stub: Any, collection_id: str) -> None:
     with serving(Site()) as site:
         site.has_etags = True
         site.put("/", "Welcome to the handbook.", "/leave", "/travel")
@@ -146,9 +144,7 @@ def rss_item(link: str, title: str, text: str) -> str:
     )
 
 
-async def test_a_feed_is_followed_and_what_it_no_longer_shows_stays(
-    stub: Any, collection_id: str, secrets: Path, feed: Feed
-) -> None:
+async def test_a_feed_is_followed(stub: Any, collection_id: str, secrets: Path, feed: Feed) -> None:
     (secrets / collection_id / "feed").write_text("token\n")
     leave, pay = "https://news.test/leave#today", "https://news.test/pay"
     feed.content = rss(
@@ -181,9 +177,7 @@ async def test_a_feed_is_followed_and_what_it_no_longer_shows_stays(
     assert await run(stub, collection_id, source_id) == {"handbook": "SOURCE_REFUSED"}
 
 
-async def test_a_feed_speaks_for_its_own_host_alone(
-    stub: Any, collection_id: str, secrets: Path, feed: Feed
-) -> None:
+async def test_a_feed_speaks_for_its_host(stub: Any, collection_id: str, secrets: Path, feed: Feed) -> None:
     (secrets / collection_id / "feed").write_text("token\n")
     own, foreign = feed.url.replace("moved", "leave"), "https://bank.test/account"
     feed.content = rss(rss_item(own, "Leave", "Thirty days."), rss_item(foreign, "Account", "Send it here."))
@@ -194,9 +188,7 @@ async def test_a_feed_speaks_for_its_own_host_alone(
     assert (await documents(stub, collection_id))[named].metadata["link"] == foreign
 
 
-async def test_a_feed_brings_the_pages_that_it_links_to(
-    stub: Any, collection_id: str, secrets: Path, feed: Feed
-) -> None:
+async def test_a_feed_brings_linked_pages(stub: Any, collection_id: str, secrets: Path, feed: Feed) -> None:
     (secrets / collection_id / "feed").write_text("token\n")
     with serving(Site()) as site:
         site.put("/leave", "Everybody has twenty-seven days of leave.")

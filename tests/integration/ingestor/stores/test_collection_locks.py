@@ -110,9 +110,7 @@ async def test_a_source_that_is_due_waits_until_its_collection_is_free(
     assert len(await stores.sources.enqueue_due()) == 1
 
 
-async def test_a_reindex_ends_when_its_collection_is_free(
-    pool: Pool, stores: Stores, collection: StoredCollection
-) -> None:
+async def test_a_reindex_waits_for_the_lock(pool: Pool, stores: Stores, collection: StoredCollection) -> None:
     job_id = await stores.reindex.begin(collection, collection.settings, "")
     async with acquire(pool) as deleting, acquire(pool) as looking:
         partition_id = await looking.fetchval("SELECT partition_id FROM ingestion_jobs")

@@ -323,9 +323,7 @@ async def test_a_lost_database_is_unavailable_and_names_no_host(pool: Pool) -> N
     assert raised.value.message == "the database cannot be reached (ConnectionDoesNotExistError)"
 
 
-async def test_the_page_of_a_chunk_is_metadata_of_its_own_unless_the_document_has_such(
-    stores: Stores, pool: Pool
-) -> None:
+async def test_a_chunks_page_is_metadata_unless_the_document_has_such(stores: Stores, pool: Pool) -> None:
     collection = await create(stores, "pages")
     version = a_version("a.pdf", "1", mime_type="application/pdf")
     chunks = [PreparedChunk(Section("text", 0, 4), "", "text", b"", page) for page in (1, 2)]
@@ -348,9 +346,7 @@ async def test_the_page_of_a_chunk_is_metadata_of_its_own_unless_the_document_ha
     assert await stored_metadata() == [{}] * 2
 
 
-async def test_figures_of_a_partition_that_was_dropped_meanwhile_are_asked_for_again(
-    stores: Stores, pool: Pool
-) -> None:
+async def test_figures_of_a_dropped_partition_are_asked_for_again(stores: Stores, pool: Pool) -> None:
     collection = await create(stores, "dropped")
     gone = replace(collection, partition_id=collection.partition_id + 100_000)
     with pytest.raises(AbortedError) as raised:

@@ -56,7 +56,7 @@ async def test_where_the_model_fails_rules_read_and_say_why() -> None:
 @pytest.mark.parametrize(
     "judge", [FallbackSufficiency(ModelSufficiency(ScriptedChat(), MODELS)), RuleSufficiency()]
 )
-async def test_a_model_that_does_not_exist_is_not_replaced_by_rules(
+async def test_rules_do_not_replace_an_unknown_model(
     judge: FallbackSufficiency | RuleSufficiency,
 ) -> None:
     with pytest.raises(FailedPreconditionError):

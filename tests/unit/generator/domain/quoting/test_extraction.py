@@ -379,9 +379,7 @@ def test_one_passage_alone_is_enough_though_most_of_its_sentences_speak_of_what_
     ],
     ids=["what it refers to", "the kind of answer that it lacks"],
 )
-def test_the_best_sentence_is_quoted_with_the_neighbour_that_it_needs(
-    query: str, text: str, quoted: list[str]
-) -> None:
+def test_the_best_sentence_is_quoted_with_what_it_needs(query: str, text: str, quoted: list[str]) -> None:
     assert quotes(query, [numbered(1, text)]) == quoted
 
 
