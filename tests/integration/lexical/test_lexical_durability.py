@@ -8,12 +8,7 @@ import asyncpg
 import pytest
 from groundline_lexical import Connection, LexicalIndex
 from groundline_lexical.detection import BACKENDS
-from groundline_tests.lexical import (
-    SEARCH_SETTINGS,
-    URL_VARIABLE,
-    lexical_server_settings,
-    offered_index,
-)
+from groundline_tests.lexical import SEARCH_SETTINGS, URL_VARIABLE, lexical_server_settings, offered_index
 from groundline_tests.postgres import PostgresServer
 
 pytestmark = [

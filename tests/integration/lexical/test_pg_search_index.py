@@ -34,7 +34,7 @@ async def test_no_segment_is_left_for_searches_to_build_and_few_for_them_to_open
     assert len(segments) <= WRITES / 5
 
 
-async def test_positions_that_no_search_asks_for_are_not_stored(
+async def test_positions_nobody_asks_for_are_not_kept(
     written: "asyncpg.Connection[asyncpg.Record]",
 ) -> None:
     fields = await written.fetch("SELECT name, record FROM paradedb.schema('rows_bm25')")
@@ -42,7 +42,7 @@ async def test_positions_that_no_search_asks_for_are_not_stored(
     assert ("lexical_text", "freq") in [tuple(field) for field in fields]
 
 
-async def test_the_best_are_taken_from_the_index_without_ranking_the_rest(
+async def test_the_best_come_from_the_index_alone(
     written: "asyncpg.Connection[asyncpg.Record]",
 ) -> None:
     await written.execute("ALTER TABLE rows ADD collection_id text NOT NULL DEFAULT 'registers'")

@@ -35,9 +35,7 @@ async def test_a_language_without_a_configuration_is_indexed_as_simple_and_said_
     ]
 
 
-async def test_scores_are_those_of_the_scan_not_computed_for_each_row(
-    database: Database, connection: Connection
-) -> None:
+async def test_scores_come_from_the_scan_not_from_rows(database: Database, connection: Connection) -> None:
     version = await connection.fetchval("SELECT extversion FROM pg_extension WHERE extname = 'pg_textsearch'")
     if version.startswith("0."):
         pytest.skip(f"pg_textsearch {version} computes them")
@@ -55,9 +53,7 @@ async def test_scores_are_those_of_the_scan_not_computed_for_each_row(
         assert "Output: scanned_1.chunk_id, (scanned_1.lexical_text <@>" not in plan
 
 
-async def test_an_extension_that_is_not_loaded_is_said_to_be_so(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
+async def test_an_extension_that_is_not_loaded_is_named(tmp_path_factory: pytest.TempPathFactory) -> None:
     async with PostgresServer(tmp_path_factory.mktemp("unloaded"), {}) as server:
         connection = await asyncpg.connect(server.dsn)
         with pytest.raises(LexicalIndexError, match="add it to shared_preload_libraries"):
