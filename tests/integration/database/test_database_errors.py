@@ -50,9 +50,7 @@ async def reason_of(pool: Pool, *statements: str) -> str:
         ("connection_failure", "DATABASE_UNAVAILABLE"),
     ],
 )
-async def test_an_error_that_the_server_raises_has_one_reason(
-    pool: Pool, condition: str, reason: str
-) -> None:
+async def test_an_error_of_the_server_has_one_reason(pool: Pool, condition: str, reason: str) -> None:
     raised = f"DO $$ BEGIN RAISE EXCEPTION 'of a secret value' USING ERRCODE = '{condition}'; END $$"
     assert await reason_of(pool, raised) == reason
 
@@ -110,9 +108,7 @@ async def test_a_pool_that_is_closed_is_unavailable(settings: MakeSettings) -> N
     ],
     ids=["too few", "too many", "type", "uuid", "jsonb", "syntax", "division", "no table"],
 )
-async def test_a_mistake_of_ours_is_never_out_of_reach(
-    pool: Pool, statement: str, arguments: tuple[Any, ...]
-) -> None:
+async def test_our_mistakes_are_never_outages(pool: Pool, statement: str, arguments: tuple[Any, ...]) -> None:
     with pytest.raises((asyncpg.PostgresError, asyncpg.InterfaceError)):
         async with acquire(pool) as connection:
             await connection.fetchval(statement, *arguments)

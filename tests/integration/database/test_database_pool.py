@@ -41,9 +41,7 @@ type MakeSettings = Callable[..., DatabaseSettings]
     ],
     ids=["refused", "no socket", "other scheme", "bad port"],
 )
-async def test_a_database_that_cannot_be_used_is_named_without_its_url(
-    url: str, expected: type[GroundlineError]
-) -> None:
+async def test_an_unusable_database_is_named_without_url(url: str, expected: type[GroundlineError]) -> None:
     with pytest.raises(expected) as caught:
         async with open_pool(DatabaseSettings(database_url=SecretStr(url))):
             pass
@@ -120,9 +118,7 @@ async def sleep(pool: Pool) -> None:
         await connection.execute("SELECT pg_sleep(60)")
 
 
-async def test_a_statement_is_ended_after_its_time_and_its_connection_used_again(
-    settings: MakeSettings,
-) -> None:
+async def test_a_statement_is_ended_in_time_and_its_connection_used_again(settings: MakeSettings) -> None:
     async with open_pool(settings(pool_max_size=1, statement_timeout_seconds=0.1)) as pool:
         with pytest.raises(UnavailableError) as caught:
             await sleep(pool)
@@ -211,9 +207,7 @@ async def test_a_transaction_that_is_given_up_does_not_wait_for_a_server_that_ha
     assert caught.value.reason == "DATABASE_BUSY"
 
 
-async def test_the_database_is_known_to_answer_while_requests_hold_all_connections(
-    settings: MakeSettings,
-) -> None:
+async def test_the_database_is_known_to_answer_while_all_connections_are_held(settings: MakeSettings) -> None:
     async with open_pool(settings(pool_max_size=1)) as pool, acquire(pool):
         assert [row["one"] for row in await pool.probe.fetch("SELECT 1 AS one")] == [1]
 
@@ -301,9 +295,7 @@ async def set_and_lock(pool: Pool, *, then_fail: bool) -> None:
 
 
 @pytest.mark.parametrize("fails", [False, True])
-async def test_nothing_is_left_of_a_session_where_the_pool_keeps_what_is_set(
-    settings: MakeSettings, fails: bool
-) -> None:
+async def test_nothing_is_left_of_a_session_in_a_keeping_pool(settings: MakeSettings, fails: bool) -> None:
     async with open_pool(
         settings(pool_max_size=1), reset=keep_session, server_settings={"work_mem": "4MB"}
     ) as pool:

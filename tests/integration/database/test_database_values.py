@@ -45,9 +45,7 @@ async def test_copy_takes_the_same_values(pool: Pool) -> None:
     assert tuple(await pool.fetchrow("SELECT * FROM copied") or ()) == row
 
 
-async def test_vectors_come_as_halfvec_once_the_extension_is_there(
-    pool: Pool, settings: MakeSettings
-) -> None:
+async def test_vectors_are_halfvec_once_the_extension_is_there(pool: Pool, settings: MakeSettings) -> None:
     async with open_pool(settings(), init=register_vectors) as before:
         assert await before.fetchval("SELECT 1") == 1
     await pool.execute("CREATE EXTENSION IF NOT EXISTS vector")

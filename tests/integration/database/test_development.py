@@ -62,9 +62,7 @@ async def fresh(postgres: EmbeddedPostgres) -> AsyncIterator[Pool]:
     await postgres.drop_database("fresh")
 
 
-async def test_it_gets_the_schema_of_a_fresh_one_and_keeps_every_row(
-    pool: Pool, settings: DatabaseSettings, fresh: Pool
-) -> None:
+async def test_it_gets_the_schema_and_keeps_rows(pool: Pool, settings: DatabaseSettings, fresh: Pool) -> None:
     await pool.execute(ROWS)
     before = await content(pool)
     for service in SERVICES:
@@ -85,9 +83,7 @@ async def test_it_is_not_used_before_it_is_adopted(pool: Pool, settings: Databas
     await require_schema(pool, {"ingestor": 1})
 
 
-async def test_one_that_lacks_a_migration_is_refused_and_left_as_it_is(
-    pool: Pool, settings: DatabaseSettings
-) -> None:
+async def test_one_without_a_migration_is_refused_untouched(pool: Pool, settings: DatabaseSettings) -> None:
     await pool.execute("DELETE FROM schema_migrations WHERE service = 'ingestor' AND version = 28")
     before = await pool.fetch("SELECT * FROM schema_migrations")
     with pytest.raises(FailedPreconditionError) as raised:

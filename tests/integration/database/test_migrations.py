@@ -27,8 +27,8 @@ TWO = Migration(2, "two", "CREATE TABLE two (id int); INSERT INTO two VALUES (2)
 
 
 @pytest.fixture
-async def pool(settings: MakeSettings) -> AsyncIterator[Pool]:
-    async with open_pool(settings()) as pool:
+async def pool(fresh_settings: MakeSettings) -> AsyncIterator[Pool]:
+    async with open_pool(fresh_settings()) as pool:
         yield pool
 
 
@@ -113,8 +113,8 @@ async def test_services_have_versions_of_their_own(pool: Pool) -> None:
     await require_schema(pool, {"probe": 2, "another": 1})
 
 
-async def test_several_at_once_apply_everything_once(pool: Pool, settings: MakeSettings) -> None:
-    await asyncio.gather(*(migrate(settings(), "gateway") for _ in range(3)))
+async def test_several_at_once_apply_everything_once(pool: Pool, fresh_settings: MakeSettings) -> None:
+    await asyncio.gather(*(migrate(fresh_settings(), "gateway") for _ in range(3)))
     versions = await pool.fetch("SELECT service, version FROM schema_migrations ORDER BY version")
     assert [tuple(row) for row in versions] == [
         ("gateway", migration.version) for migration in migrations_of("gateway")
@@ -122,15 +122,15 @@ async def test_several_at_once_apply_everything_once(pool: Pool, settings: MakeS
 
 
 async def test_what_prepares_runs_under_the_lock_and_its_failure_applies_nothing(
-    pool: Pool, settings: MakeSettings
+    pool: Pool, fresh_settings: MakeSettings
 ) -> None:
     async def prepare(connection: object) -> None:
         raise FailedPreconditionError("LEXICAL_INDEX_UNAVAILABLE", "no extension")
 
     with pytest.raises(FailedPreconditionError):
-        await migrate(settings(), "gateway", prepare=prepare)
+        await migrate(fresh_settings(), "gateway", prepare=prepare)
     assert await tables(pool) == set()
-    await migrate(settings(), "gateway")
+    await migrate(fresh_settings(), "gateway")
 
 
 async def test_a_lock_that_others_hold_is_waited_for_in_short_turns_that_let_readers_pass(
@@ -156,9 +156,7 @@ async def test_a_lock_that_others_hold_is_waited_for_in_short_turns_that_let_rea
         assert await applying == [change]
 
 
-async def test_a_lock_that_is_never_free_ends_in_an_error_that_says_what_to_do(
-    pool: Pool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_lock_that_is_never_free_is_an_error(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(migrations, "LOCK_ATTEMPTS", 1)
     monkeypatch.setattr(migrations, "LOCK_PAUSE_SECONDS", 0.0)
     async with pool.acquire() as connection, pool.acquire() as holder:

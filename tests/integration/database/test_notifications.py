@@ -62,9 +62,7 @@ async def test_a_lost_connection_is_opened_again_and_counts_as_heard(
         await heard.more_than(before)
 
 
-async def test_only_committed_notifications_of_the_channel_are_heard(
-    pool: Pool, settings: MakeSettings
-) -> None:
+async def test_only_committed_notifications_of_a_channel_count(pool: Pool, settings: MakeSettings) -> None:
     heard = Heard()
     async with listening(settings(), CHANNEL, heard):
         await heard.more_than(0)

@@ -18,9 +18,9 @@ OF_CALLERS, OF_ALL = Budgets(day_usd=1), Budgets(all_month_usd=1)
 
 
 @pytest.fixture
-async def pool(settings: MakeSettings) -> AsyncIterator[Pool]:
+async def pool(fresh_settings: MakeSettings) -> AsyncIterator[Pool]:
     [table] = [one for one in migrations_of("ingestor") if one.name == "spending"]
-    async with open_pool(settings()) as pool:
+    async with open_pool(fresh_settings()) as pool:
         await pool.execute(table.sql)
         yield pool
 
@@ -53,15 +53,15 @@ async def test_all_callers_are_added_up_only_where_a_budget_asks_for_it(pool: Po
     assert await SpendingLedger(pool, Budgets()).spent("bob") == Spent()
 
 
-async def test_coordinators_of_the_release_before_go_on_counting_after_the_migration(
-    settings: MakeSettings,
+async def test_coordinators_of_the_release_before_go_on_after_migration(
+    fresh_settings: MakeSettings,
 ) -> None:
-    async with open_pool(settings()) as pool:
-        await migrate_ingestor(MigrationSettings(database_url=settings().database_url))
+    async with open_pool(fresh_settings()) as pool:
+        await migrate_ingestor(MigrationSettings(database_url=fresh_settings().database_url))
         async with pool.acquire() as connection:
             await apply(connection, "coordinator", migrations_of("coordinator")[:6])
         await pool.execute(f"INSERT INTO costs VALUES ('ann', {TODAY}, 0.5)")
-        await migrate(settings(), "coordinator")
+        await migrate(fresh_settings(), "coordinator")
         # The statement of the release before.
         await pool.execute(
             """
