@@ -10,7 +10,7 @@ from pathlib import Path
 
 import grpc
 import pytest
-from groundline.v1 import chat_pb2, error_pb2, generator_service_pb2_grpc, verification_pb2
+from groundline.v1 import chat_pb2, generator_service_pb2_grpc, verification_pb2
 from groundline.v1 import generator_service_pb2 as pb
 from groundline_generator.__main__ import wire
 from groundline_generator.servicer import SERVICE
@@ -74,7 +74,6 @@ async def generator(request: pytest.FixtureRequest) -> AsyncIterator[Generator]:
 
 hosted = pytest.mark.parametrize("generator", ["openai", "gemini"], indirect=True)
 gemini = pytest.mark.parametrize("generator", ["gemini"], indirect=True)
-extractive = pytest.mark.parametrize("generator", ["extractive"], indirect=True)
 openai = pytest.mark.parametrize("generator", ["openai"], indirect=True)
 
 
@@ -159,39 +158,7 @@ async def test_the_client_leaving_closes_the_providers_stream(generator: Generat
     await generator.server.abandoned.wait()
 
 
-@hosted
-async def test_a_slow_first_token_ends_with_the_deadline_and_closes_the_stream(generator: Generator) -> None:
-    generator.replies(Reply([HOLD]))
-    with pytest.raises(grpc.aio.AioRpcError) as failure:
-        async for _ in (await generator.stub()).Generate(REQUEST, timeout=0.5):
-            pass
-    assert failure.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
-    await generator.server.abandoned.wait()
-
-
-@hosted
-async def test_a_passing_failure_costs_a_retry_only(generator: Generator) -> None:
-    generator.replies(
-        generator.wire.failure(503), generator.wire.answer("Paris is the capital of France. [2]")
-    )
-    _, completed = await generate(await generator.stub())
-    assert completed.validation.grounded
-    assert len(generator.server.requests) == 2
-
-
-@hosted
-async def test_the_providers_quota_reaches_the_client_with_the_time_to_wait(generator: Generator) -> None:
-    generator.replies(generator.wire.failure(429, {"retry-after": "30"}))
-    with pytest.raises(grpc.aio.AioRpcError) as failure:
-        async for _ in (await generator.stub()).Generate(REQUEST, timeout=10):
-            pass
-    assert failure.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-    error = from_rpc_error(failure.value)
-    assert (error.reason, error.retry_after_seconds) == ("PROVIDER_QUOTA_EXHAUSTED", 30)
-    assert len(generator.server.requests) == 1
-
-
-@hosted
+@openai
 async def test_what_fails_is_retried_by_one_layer_only(generator: Generator) -> None:
     """A client's channel repeats what is UNAVAILABLE, but the generator has done so already."""
     generator.replies(generator.wire.failure(503))
@@ -203,7 +170,7 @@ async def test_what_fails_is_retried_by_one_layer_only(generator: Generator) -> 
     assert len(generator.server.requests) == 2
 
 
-@hosted
+@openai
 async def test_rules_rewrite_what_a_provider_fails_to(generator: Generator) -> None:
     generator.replies(generator.wire.failure(503))
     stub = await generator.stub(provider_max_attempts=1)
@@ -212,7 +179,7 @@ async def test_rules_rewrite_what_a_provider_fails_to(generator: Generator) -> N
     assert (rewriting.model, rewriting.fallback_reason) == ("rules", "PROVIDER_UNAVAILABLE")
 
 
-@hosted
+@openai
 async def test_while_the_provider_asks_for_a_pause_it_is_not_called(generator: Generator) -> None:
     generator.replies(generator.wire.failure(429, {"retry-after": "100"}))
     stub = await generator.stub()
@@ -220,11 +187,13 @@ async def test_while_the_provider_asks_for_a_pause_it_is_not_called(generator: G
         with pytest.raises(grpc.aio.AioRpcError) as failure:
             await generate(stub)
         assert failure.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-        assert 90 < (from_rpc_error(failure.value).retry_after_seconds or 0) <= 100
+        error = from_rpc_error(failure.value)
+        assert error.reason == "PROVIDER_QUOTA_EXHAUSTED"
+        assert 90 < (error.retry_after_seconds or 0) <= 100
     assert len(generator.server.requests) == 1
 
 
-@hosted
+@openai
 async def test_our_own_quota_is_shared_by_all_calls(generator: Generator) -> None:
     generator.replies(generator.wire.answer("Paris is the capital of France. [2]"))
     stub = await generator.stub(requests_per_minute=2, max_queued_calls=0)
@@ -246,7 +215,7 @@ async def test_what_the_provider_withholds_is_said_so(generator: Generator) -> N
     assert not completed.validation.grounded
 
 
-@hosted
+@openai
 async def test_instructions_in_passages_stay_within_their_delimiters(generator: Generator) -> None:
     generator.replies(generator.wire.answer("Paris is the capital of France. [2]"))
     request = pb.GenerateRequest()
@@ -285,16 +254,13 @@ async def test_relevance_and_claims_are_judged(generator: Generator) -> None:
 REWORDED = pb.Claim(text="The French govern their country from the city of Paris.")
 
 
-def judged_as(verdict: str, **fields: object) -> str:
-    quoted = {"passage": 2, "quote": "Paris is the capital of France", "certainty": 9, "reason": "r"}
-    return json.dumps({"claims": [{"claim": 1, "verdict": verdict, **quoted, **fields}]})
-
-
 @pytest.mark.parametrize("generator", ["extractive", "openai"], indirect=True)
 async def test_a_judge_of_its_own_judges_what_the_rules_leave_open(generator: Generator) -> None:
     async with ProviderServer() as judge:
         wire = OpenAIWire()
-        judge.replies = [wire.answer(judged_as("supported"))]
+        quoted = {"passage": 2, "quote": "Paris is the capital of France", "certainty": 9, "reason": "r"}
+        supported = {"claims": [{"claim": 1, "verdict": "supported", **quoted}]}
+        judge.replies = [wire.answer(json.dumps(supported))]
         stub = await generator.stub(judge_model="judge", judge_base_url=wire.base_url(judge))
         claims = [pb.Claim(text="Whales sing."), REWORDED]
         found = await stub.JudgeClaims(pb.JudgeClaimsRequest(claims=claims, passages=PASSAGES))
@@ -304,35 +270,6 @@ async def test_a_judge_of_its_own_judges_what_the_rules_leave_open(generator: Ge
     assert request.body["model"] == "judge"
     assert claims[0].text not in json.dumps(request.body).partition("Claims:")[2]
     assert generator.server.requests == []
-
-
-@extractive
-@pytest.mark.parametrize(
-    "said",
-    [
-        "I think they are right.",
-        judged_as("unterstützt"),
-        judged_as("supported", quote="The seat of government is Paris."),
-        judged_as("supported", passage=7),
-        judged_as("supported", passage=1, quote="Whales sing."),
-        json.dumps({"claims": []}),
-        None,
-    ],
-)
-async def test_of_a_judge_that_cannot_be_believed_or_hangs_the_rules_verdict_stands(
-    generator: Generator, said: str | None
-) -> None:
-    async with ProviderServer() as judge:
-        wire = OpenAIWire()
-        judge.replies = [Reply([HOLD]) if said is None else wire.answer(said)]
-        stub = await generator.stub(
-            judge_model="judge", judge_base_url=wire.base_url(judge), provider_silence_seconds=0.2
-        )
-        request = pb.JudgeClaimsRequest(claims=[REWORDED], passages=PASSAGES)
-        found = await stub.JudgeClaims(request, timeout=5)
-    [verdict] = found.verdicts
-    assert (verdict.verdict, found.model) == (verification_pb2.VERDICT_NOT_FOUND, "rules")
-    assert [each.reason for each in found.degraded] == [error_pb2.JUDGE_UNAVAILABLE]
 
 
 def test_a_judge_without_an_address_is_a_wrong_setting() -> None:
@@ -347,9 +284,7 @@ def contexts(generator: Generator, *numbers: int) -> Reply:
 
 
 @gemini
-async def test_a_long_document_is_cached_once_for_all_requests_and_forgotten_at_the_end(
-    generator: Generator,
-) -> None:
+async def test_a_long_document_is_cached_once_for_all_and_forgotten_at_the_end(generator: Generator) -> None:
     created = Reply([json.dumps({"name": "cachedContents/7"})], content_type="application/json")
     gone = Reply(["{}"], content_type="application/json")
     replies = [contexts(generator, *range(1, 11)), contexts(generator, 11)]
@@ -385,9 +320,7 @@ async def test_without_its_cache_a_document_is_sent_with_every_call(generator: G
 
 
 @openai
-async def test_a_server_without_structured_output_is_asked_in_words_from_then_on(
-    generator: Generator,
-) -> None:
+async def test_a_server_without_structured_output_is_asked_in_words_then(generator: Generator) -> None:
     refused = generator.wire.failure(400, message="response_format json_schema is not supported")
     generator.replies(refused, contexts(generator, 1), contexts(generator, 1))
     stub = await generator.stub()
@@ -403,7 +336,7 @@ async def test_a_server_without_structured_output_is_asked_in_words_from_then_on
         assert "JSON schema" in request.body["messages"][0]["content"]
 
 
-@hosted
+@openai
 async def test_a_template_of_the_operator_is_used_and_named(generator: Generator, tmp_path: Path) -> None:
     (tmp_path / "formal.toml").write_text(
         'version = 2\nsystem = "Formal. $no_answer_marker"\n'

@@ -34,12 +34,7 @@ from pydantic import SecretStr
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
 CALL = ModelCall(
-    "wanted-model",
-    "Be brief.",
-    (user("Hi"),),
-    temperature=0.5,
-    max_output_tokens=77,
-    schema=SCHEMA,
+    "wanted-model", "Be brief.", (user("Hi"),), temperature=0.5, max_output_tokens=77, schema=SCHEMA
 )
 
 
@@ -122,9 +117,7 @@ async def test_a_failure_is_told_once_and_without_the_providers_words(
         (None, "PROVIDER_REJECTED_REQUEST"),
     ],
 )
-async def test_a_wrong_key_that_gemini_answers_with_400_is_told_from_a_wrong_request(
-    details: object, reason: str
-) -> None:
+async def test_a_wrong_key_in_a_400_of_gemini_is_no_wrong_request(details: object, reason: str) -> None:
     refusal = {"code": 400, "message": "no", "status": "INVALID_ARGUMENT", "details": details}
     async with ProviderServer() as server:
         provider = Provider(GeminiWire(), gemini_model, server)

@@ -7,12 +7,10 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
-import pytest
 from groundline.v1 import chat_pb2, generator_service_pb2_grpc, job_pb2
 from groundline_database import Pool, acquire
 from groundline_embedding import Embedders
 from groundline_extraction.documents import GivenDocument
-from groundline_generator.adapters.gemini import GeminiModel
 from groundline_generator.adapters.openai import OpenAIModel
 from groundline_generator.domain.calls import ModelChoice
 from groundline_generator.service.answers.answering import AnswerService
@@ -35,7 +33,7 @@ from groundline_runtime.context import Caller
 from groundline_runtime.paging import PageTokens
 from groundline_runtime.serving.server import Application
 from groundline_tests.embedding import FakeEmbedder
-from groundline_tests.generator.providers import GeminiWire, OpenAIWire, ProviderServer, Reply, Request, Wire
+from groundline_tests.generator.providers import OpenAIWire, ProviderServer, Reply, Request, Wire
 from groundline_tests.ingestor.messages import a_collection
 from groundline_tests.runtime import serve
 from pydantic import SecretStr
@@ -80,19 +78,7 @@ class BusyProvider:
 @asynccontextmanager
 async def generator(server: ProviderServer, wire: Wire) -> AsyncIterator[str]:
     """Run the generator's servicer over a provider's SDK, with a limit; yield its address."""
-    key, url = SecretStr("sesame"), wire.base_url(server)
-    provider: GeminiModel | OpenAIModel
-    if isinstance(wire, GeminiWire):
-        provider = GeminiModel(
-            api_key=key,
-            vertex_project=None,
-            vertex_location=None,
-            base_url=url,
-            silence_seconds=10,
-            cache_min_tokens=10**6,
-        )
-    else:
-        provider = OpenAIModel(base_url=url, api_key=key, silence_seconds=10)
+    provider = OpenAIModel(base_url=wire.base_url(server), api_key=SecretStr("sesame"), silence_seconds=10)
     lapse = 60 / A_MINUTE
     limiter = Limiter(
         requests_per_minute=CALLS_A_MINUTE,
@@ -120,14 +106,14 @@ async def generator(server: ProviderServer, wire: Wire) -> AsyncIterator[str]:
             yield target
 
 
-@pytest.mark.parametrize("wire", [OpenAIWire(), GeminiWire()], ids=["openai", "gemini"])
 async def test_a_provider_that_refuses_every_third_call_slows_a_job_and_does_not_end_it(
-    pool: Pool, stores: Stores, database_url: str, wire: Wire
+    pool: Pool, stores: Stores, database_url: str
 ) -> None:
+    wire = OpenAIWire()
     provider = BusyProvider(wire)
     embedders = Embedders([embedder := FakeEmbedder()])
     settings = IngestorSettings(database_url=SecretStr(database_url))
-    name = "busy-" + type(wire).__name__.lower()
+    name = "busy"
     collection = await stores.collections.create(
         a_collection(name, model=embedder.model, dimensions=embedder.dimensions, **CHOSEN), "", ""
     )
