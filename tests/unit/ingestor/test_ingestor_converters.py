@@ -39,6 +39,19 @@ async def test_every_wrong_field_is_named_at_once() -> None:
             {"collectionId": "-", "documents": [{"uri": "ok"}, {"text": "x", "allowedPrincipals": [""]}]},
             {"collection_id", "documents[0]", "documents[1].allowed_principals[0]"},
         ),
+        (
+            ingestor.IngestDocuments,
+            {"collectionId": "c", "crawl": {"startUrl": "ftp://site.test", "includePaths": ["docs"]}},
+            {"crawl.start_url", "crawl.include_paths[0]"},
+        ),
+        (
+            ingestor.IngestDocuments,
+            {
+                "collectionId": "c",
+                "crawl": {"startUrl": "http://a", "maxPages": 10_001, "allowedPrincipals": ["a b"]},
+            },
+            {"crawl.max_pages", "crawl.allowed_principals[0]"},
+        ),
         (ingestor.GetJob, {"jobId": "x", "pageSize": -1}, {"job_id", "page_size"}),
     ):
         message = getattr(pb, f"{call.__name__}Request")()

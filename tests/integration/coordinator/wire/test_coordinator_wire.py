@@ -52,33 +52,6 @@ async def test_a_thorough_answer_searches_for_what_is_missing(coordinator: Stub,
     assert [each.stage for each in events[-1].completed.timings].count(passage_pb2.STAGE_READING) == 2
 
 
-async def test_a_retry_replays_the_same_answer(coordinator: Stub, backends: Any) -> None:
-    fields = {"requestId": "retry-1", "query": "Which port?"}
-    with acting_as(Caller(("user:erin",))):
-        first, error = await chat(coordinator, **fields)
-        assert error is None
-        backends.entered["generator"].clear()
-        again, error = await chat(coordinator, **fields)
-        assert error is None
-        assert not backends.entered["generator"].is_set()
-        assert kinds(again) == ["started", "sources", "delta", "completed"]
-        assert again[0].started.message_id == first[0].started.message_id
-        assert again[0].started.thread_id == first[0].started.thread_id
-        assert again[2].delta.text == "It is 8080. [1]"
-        assert again[-1].completed == first[-1].completed
-        answer = await coordinator.Answer(
-            pb.AnswerRequest(query="Which port?", collection_ids=["docs"], request_id="retry-1")
-        )
-        assert answer.completed == first[-1].completed
-        assert [s.chunk_id for s in answer.sources] == ["1", "2"]
-        _, error = await chat(coordinator, requestId="retry-1", query="Which other port?")
-    assert error is not None
-    assert (error.code(), from_rpc_error(error).reason) == (
-        grpc.StatusCode.INVALID_ARGUMENT,
-        "REQUEST_ID_REUSED",
-    )
-
-
 async def test_a_stream_that_broke_off_goes_on_after_its_last_event(coordinator: Stub) -> None:
     request = pb.ChatRequest(query="Which port?", collection_ids=["docs"], request_id="resumed")
     first = [event async for event in coordinator.Chat(request)]

@@ -84,21 +84,6 @@ async def documents(stub: Any, collection_id: str) -> list[Any]:
     return list((await stub.ListDocuments(pb.ListDocumentsRequest(collection_id=collection_id))).documents)
 
 
-async def test_a_wrong_crawl_is_refused_with_every_wrong_field(front: Any) -> None:
-    error = await refusal(
-        crawl(
-            front, "NO", "ftp://site.test", maxPages=10_001, includePaths=["docs"], allowedPrincipals=["a b"]
-        )
-    )
-    assert {violation.field for violation in error.violations} == {
-        "collection_id",
-        "crawl.start_url",
-        "crawl.max_pages",
-        "crawl.include_paths[0]",
-        "crawl.allowed_principals[0]",
-    }
-
-
 async def test_a_dry_run_tells_what_would_come_in_and_takes_nothing_in(
     front: Any, pool: Pool, database_url: str, collection_id: str, handbook: Site
 ) -> None:

@@ -18,21 +18,6 @@ from groundline_tests.ingestor.rpcs import ANN, BOB, EMBEDDER, document, ended, 
 from groundline_tests.runtime import refusal
 
 
-async def test_every_wrong_field_is_in_one_error(stub: Any) -> None:
-    settings = collection_pb2.CollectionSettings()
-    settings.chunking.chunk_size = 7
-    settings.rerank.top_k = 0
-    error = await refusal(
-        stub.CreateCollection(pb.CreateCollectionRequest(collection_id="NO", settings=settings))
-    )
-    assert (error.code.name, error.reason) == ("INVALID_ARGUMENT", "INVALID_REQUEST")
-    assert {violation.field for violation in error.violations} == {
-        "collection_id",
-        "settings.chunking.chunk_size",
-        "settings.rerank.top_k",
-    }
-
-
 async def test_a_language_that_is_not_known_is_simple_and_shown_as_such(stub: Any) -> None:
     settings = everyones()
     settings.lexical.language = "klingon"

@@ -7,9 +7,9 @@ from groundline_language.terms import content_terms
 
 QUESTIONS = {
     "dutch": ["Wat is de inhoud van de watertank?", "Wie heeft het contract ondertekend?"],
-    "english": ["Who signed the contract?", "Is gas flammable?", "How many days of leave are there?"],
+    "english": ["Who signed the contract?", "Is gas flammable?", "Did the Panthers surrender?"],
     "french": ["Quelle est la capacité du réservoir d’eau ?", "Où se trouve l'entrepôt ?"],
-    "german": ["Wer hat den Vertrag unterschrieben?", "Wo ist das Lager?"],
+    "german": ["Wer hat den Vertrag unterschrieben?", "Wer gewann den Super Bowl?"],
     "italian": ["Qual è la capacità del serbatoio dell'acqua?", "Quanti giorni di ferie ci sono all’anno?"],
     "polish": ["Jaka jest pojemność zbiornika na wodę?", "Kto podpisał umowę?"],
     "portuguese": ["Qual é a capacidade do depósito de água?", "Quantos dias de férias há por ano?"],
