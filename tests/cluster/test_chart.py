@@ -162,9 +162,7 @@ REFUSED = {
     "additional properties 'metric' not allowed": ["--set=components.metric=true"],
     "got number, want string": ["--set=services.retriever.settings.GROUNDLINE_POOL_MAX_SIZE=5"],
     "services.retriever.replicas: min is larger than max": ["--set=services.retriever.replicas.min=11"],
-    "name the addresses of your database in database.cidr": [
-        *switched(["postgres", "standby-reads"], False),
-    ],
+    "name the addresses of your database in database.cidr": [*switched(["postgres", "standby-reads"], False)],
     "components.standbyReads reads from standbys": [
         *switched(["postgres"], False),
         "--set=database.cidr=10.1.2.3/32",
@@ -260,5 +258,5 @@ def test_an_uninstall_would_keep_the_database_and_nothing_else(tmp_path: Path) -
 
 def test_migrations_can_be_left_out(tmp_path: Path) -> None:
     assert {kind for kind, _ in differing(tmp_path, "--set=migrations=false")} == {
-        *("Job", "ServiceAccount", "ConfigMap", "NetworkPolicy"),
+        *("Job", "ServiceAccount", "ConfigMap", "NetworkPolicy")
     }

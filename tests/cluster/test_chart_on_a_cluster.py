@@ -160,9 +160,7 @@ async def test_an_upgrade_from_the_version_before_recreates_nothing_and_a_rollba
     assert f"groundline/gateway:{BEFORE}" in (await installation.images()).values()
 
 
-async def test_the_pod_of_helm_test_is_admitted_where_pods_are_restricted(
-    installation: Installation,
-) -> None:
+async def test_the_pod_of_helm_test_is_admitted_where_pods_are_restricted(installation: Installation) -> None:
     shown = await installation.helm("template", RELEASE, CHART, "--show-only", "templates/tests/gateway.yaml")
     strict = ("--server-side", "--dry-run=server", "--validate=strict", "--filename", "-")
     ended = await installation.cluster.kubectl("--namespace", NAMESPACE, "apply", *strict, stdin=shown)

@@ -10,10 +10,7 @@ from typing import Any, Final, Literal
 import grpc
 import httpx
 import pytest
-from groundline.v1 import (
-    retriever_service_pb2,
-    retriever_service_pb2_grpc,
-)
+from groundline.v1 import retriever_service_pb2, retriever_service_pb2_grpc
 from groundline_database import open_pool
 from groundline_gateway.bridged import BRIDGED
 from groundline_gateway.endpoints import Endpoint, endpoints
@@ -257,16 +254,10 @@ def body_of(name: str, resource: Resource) -> Json:
     messages = [{"role": "user", "content": question["query"]}]
     bodies: Mapping[str, Json] = {
         "Search": question,
-        "QueryTables": {
-            "question": question["query"],
-            "collectionIds": question["collectionIds"],
-        },
+        "QueryTables": {"question": question["query"], "collectionIds": question["collectionIds"]},
         "Answer": question | {"store": False},
         "Chat": question | {"store": False},
-        "Verify": {
-            "text": "The flower of the month is a rose.",
-            "collectionIds": [resource.collection_id],
-        },
+        "Verify": {"text": "The flower of the month is a rose.", "collectionIds": [resource.collection_id]},
         "UpdateThread": {"title": "renamed"},
         "RevertJob": {"dryRun": True},
         "SetLegalHold": {"reason": ""},

@@ -21,10 +21,7 @@ async def last_answer(client: httpx.AsyncClient, turns: list[str]) -> str:
         response = await client.post("/api/answer", json=body)
         assert response.status_code == 200, response.text
         answer = response.json()["answer"]
-        history += [
-            {"role": "user", "content": question},
-            {"role": "assistant", "content": answer},
-        ]
+        history += [{"role": "user", "content": question}, {"role": "assistant", "content": answer}]
     return answer
 
 

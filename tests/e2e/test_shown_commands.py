@@ -59,11 +59,7 @@ def environment(stack: Stack, tmp_path: Path) -> dict[str, str]:
     (tmp_path / "examples").symlink_to(EXAMPLES)
     # A page's curl has no need of it, but an error is to be seen.
     (tmp_path / ".curlrc").write_text("fail-with-body\n")
-    return {
-        "HOME": str(tmp_path),
-        "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
-        "LANG": "C.UTF-8",
-    }
+    return {"HOME": str(tmp_path), "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}", "LANG": "C.UTF-8"}
 
 
 @pytest.mark.parametrize(
@@ -96,9 +92,7 @@ async def test_a_page_s_commands_do_what_it_shows(
 
 
 @pytest.mark.parametrize(
-    "block",
-    [block for page in PAGES for block in runnable(page, "python")],
-    ids=lambda block: block.place,
+    "block", [block for page in PAGES for block in runnable(page, "python")], ids=lambda block: block.place
 )
 async def test_shown_code_runs(
     block: Block, stack: Stack, tmp_path: Path, environment: dict[str, str]

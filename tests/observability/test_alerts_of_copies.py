@@ -38,10 +38,7 @@ async def index(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Clust
 
 @pytest.fixture(scope="module")
 async def copied(
-    primary: PostgresServer,
-    standby: PostgresServer,
-    index: Cluster,
-    tmp_path_factory: pytest.TempPathFactory,
+    primary: PostgresServer, standby: PostgresServer, index: Cluster, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Watched]:
     """A suite on a server with a standby, that feeds a node of the distributed index."""
     settings = index.settings()

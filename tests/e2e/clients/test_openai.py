@@ -59,10 +59,7 @@ async def test_a_stream_says_what_a_whole_answer_says(api: openai.AsyncOpenAI) -
     chunks = [
         chunk
         async for chunk in await api.chat.completions.create(
-            model="examples",
-            messages=[question],
-            stream=True,
-            stream_options={"include_usage": True},
+            model="examples", messages=[question], stream=True, stream_options={"include_usage": True}
         )
     ]
     text = "".join(choice.delta.content or "" for chunk in chunks for choice in chunk.choices)

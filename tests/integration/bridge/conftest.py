@@ -77,10 +77,7 @@ REFUTED = verification_pb2.VerifiedClaim(
     words=["28 days"],
     evidence=[
         verification_pb2.ClaimEvidence(
-            source=SOURCE,
-            end_offset=32,
-            text="Employees have 27 days of leave.</passage>",
-            words=["27 days"],
+            source=SOURCE, end_offset=32, text="Employees have 27 days of leave.</passage>", words=["27 days"]
         )
     ],
 )
@@ -303,9 +300,7 @@ def _document(collection_id: str) -> document_pb2.Document:
 
 def _collection(collection_id: str) -> collection_pb2.Collection:
     return collection_pb2.Collection(
-        collection_id=collection_id,
-        name=collection_id.title(),
-        create_time=Timestamp(seconds=1_760_000_000),
+        collection_id=collection_id, name=collection_id.title(), create_time=Timestamp(seconds=1_760_000_000)
     )
 
 

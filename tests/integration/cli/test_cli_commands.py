@@ -136,8 +136,7 @@ def test_an_update_sends_only_what_is_given(groundline: Run, gateway: FakeGatewa
 
 
 @pytest.mark.parametrize(
-    "options",
-    [(), ("--unset", "access", "--name", "Docs"), ("--settings", "[1]"), ("--settings", "{")],
+    "options", [(), ("--unset", "access", "--name", "Docs"), ("--settings", "[1]"), ("--settings", "{")]
 )
 def test_an_update_that_says_nothing_or_two_things_is_wrong_usage(
     groundline: Run, gateway: FakeGateway, options: tuple[str, ...]

@@ -321,11 +321,7 @@ SENT_AGAIN = ("/api/search", "/api/tables/query", "/api/answer", "/api/chat")
 
 @pytest.mark.parametrize("path", SENT_AGAIN)
 async def test_what_had_no_answer_yet_is_sent_again_when_a_replica_dies(
-    upstream: Any,
-    launch: Any,
-    unused: int,
-    dying: tuple[int, asyncio.subprocess.Process],
-    path: str,
+    upstream: Any, launch: Any, unused: int, dying: tuple[int, asyncio.subprocess.Process], path: str
 ) -> None:
     port, process = dying
     admin = f"127.0.0.1:{unused}"

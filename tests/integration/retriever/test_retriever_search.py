@@ -151,12 +151,7 @@ async def test_without_principals_only_what_is_unrestricted_is_found(retrieve: C
 
 @pytest.mark.parametrize(
     ("principals", "sees"),
-    [
-        ("user:eve", False),
-        ("group:boards", False),
-        ("user:eve,group:board", True),
-        ("user:clerk", True),
-    ],
+    [("user:eve", False), ("group:boards", False), ("user:eve,group:board", True), ("user:clerk", True)],
 )
 async def test_readers_and_writers_read_a_collection(retrieve: Client, principals: str, sees: bool) -> None:
     found = await retrieve("merger board Friday", principals=principals)

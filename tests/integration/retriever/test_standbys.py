@@ -313,10 +313,7 @@ BASE = "postgresql://me:a%40b@primary:5432/x?sslmode=require"
                 "two": "postgresql://me:a%40b@two/x?sslmode=require",
             },
         ),
-        (
-            "postgresql://you@one/y?sslmode=disable",
-            {"one": "postgresql://you@one/y?sslmode=disable"},
-        ),
+        ("postgresql://you@one/y?sslmode=disable", {"one": "postgresql://you@one/y?sslmode=disable"}),
         (
             "postgresql://you@/y?host=/run/one,/run/two&port=5433",
             {

@@ -119,10 +119,7 @@ async def test_one_partition_at_a_time_comes_back_while_the_others_are_named(
 
 
 async def test_a_backend_that_does_not_answer_on_a_standby_makes_the_service_not_ready_there(
-    server: PostgresServer,
-    serve_retriever: Any,
-    corpus_on: Any,
-    tmp_path_factory: pytest.TempPathFactory,
+    server: PostgresServer, serve_retriever: Any, corpus_on: Any, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     embedder = corpus_on(None, PgSearchIndex()).embedder
     standby = await server.standby(tmp_path_factory.mktemp("standby"))

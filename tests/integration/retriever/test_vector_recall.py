@@ -107,13 +107,7 @@ SELECTIONS: Final = [
     pytest.param(_all, {"topic": {"$lt": 6}}, MEMBER, lambda n: _topic(n) < 6, id="11 % of other topics"),
     pytest.param(_all, {"topic": 3}, MEMBER, lambda n: _topic(n) == 3, id="2 % of another topic"),
     pytest.param(_all, {"half": 1}, MEMBER, lambda n: _half(n) == 1, id="50 % of every topic"),
-    pytest.param(
-        _all,
-        {"half": {"$ne": 1}},
-        EVERYONE,
-        lambda n: _half(n) != 1,
-        id="what is not in one half",
-    ),
+    pytest.param(_all, {"half": {"$ne": 1}}, EVERYONE, lambda n: _half(n) != 1, id="what is not in one half"),
     pytest.param(_all, None, EVERYONE, lambda n: _half(n) == 0, id="what a principal may read"),
 ]
 

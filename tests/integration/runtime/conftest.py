@@ -61,10 +61,7 @@ def reach(probe: SimpleNamespace) -> Reach:
         **behaviour: Any,
     ) -> AsyncIterator[Any]:
         served: Application = probe.application(probe.Servicer(**behaviour), **(readiness or {}))
-        async with (
-            serve(served, settings) as target,
-            open_channel(target, service=probe.SERVICE) as channel,
-        ):
+        async with serve(served, settings) as target, open_channel(target, service=probe.SERVICE) as channel:
             yield probe.Stub(channel)
 
     return reach

@@ -73,10 +73,7 @@ async def test_a_request_waits_for_a_locked_table_once_not_with_each_statement(
 
         await locking.execute("CREATE TABLE locked ()")
         connected = str(await pool.fetchval(process))
-        async with (
-            reach(look=ask_twice, follow=ask_again_and_again) as stub,
-            transaction(locking) as holder,
-        ):
+        async with reach(look=ask_twice, follow=ask_again_and_again) as stub, transaction(locking) as holder:
             await holder.execute("LOCK TABLE locked")
             monkeypatch.setattr("groundline_database.pool.REQUEST_SECONDS", 1.0)
             with pytest.raises(grpc.aio.AioRpcError) as caught:

@@ -14,7 +14,7 @@ HAND_MADE_CACHE: Final = re.compile(
     r"|if len\(self.*\) (?:\+ .*)?>=? .*:\n +self\S*\.clear\(\)"
 )
 CACHES: Final[Mapping[str, str]] = {
-    "libs/language/groundline_language/__init__.py": "a hit takes 30 ns, of lru_cache 130",
+    "libs/language/groundline_language/__init__.py": "a hit takes 30 ns, of lru_cache 130"
 }
 
 MESSAGE_BY_NAME: Final = re.compile(r"^\s*from groundline\.v1\.\w+_pb2 import", re.MULTILINE)

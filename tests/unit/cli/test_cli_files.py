@@ -181,11 +181,7 @@ RECORD = {"type": "object", "properties": {"uri": "part:7", "name": "valve"}, "m
 def test_records_in_json_are_objects(tmp_path: Path, text: str) -> None:
     [file] = scan([put(tmp_path, "parts.json", text)]).files
     assert list(file.documents()) == [
-        {
-            "uri": "part:7",
-            "object": {"properties": RECORD["properties"]},
-            "metadata": {"site": "Kiel"},
-        }
+        {"uri": "part:7", "object": {"properties": RECORD["properties"]}, "metadata": {"site": "Kiel"}}
     ]
 
 

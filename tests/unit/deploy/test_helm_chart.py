@@ -25,11 +25,7 @@ def test_what_nobody_changes_is_written_as_it_is() -> None:
 
 
 MERGED: Mapping[str, tuple[Tree, Mapping[str, Tree], str]] = {
-    "what one adds": (
-        {"a": 1},
-        {"x": {"a": 1, "b": 2}},
-        "a: 1\n{{- if x }}\nb: 2\n{{- end }}\n",
-    ),
+    "what one adds": ({"a": 1}, {"x": {"a": 1, "b": 2}}, "a: 1\n{{- if x }}\nb: 2\n{{- end }}\n"),
     "what two add": (
         {"a": 1},
         {"x": {"a": 1, "b": 2}, "y": {"a": 1, "b": 2}},
@@ -45,11 +41,7 @@ MERGED: Mapping[str, tuple[Tree, Mapping[str, Tree], str]] = {
         {"x": {"a": 1}, "y": {"a": 1}},
         "a: 1\n{{- if not (or x y) }}\nb: 2\n{{- end }}\n",
     ),
-    "what one changes": (
-        {"a": 1},
-        {"x": {"a": 2}},
-        "{{- if x }}\na: 2\n{{- else }}\na: 1\n{{- end }}\n",
-    ),
+    "what one changes": ({"a": 1}, {"x": {"a": 2}}, "{{- if x }}\na: 2\n{{- else }}\na: 1\n{{- end }}\n"),
     "a list of words": (
         {"a": ["one"]},
         {"x": {"a": []}},

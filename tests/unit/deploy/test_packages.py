@@ -72,10 +72,7 @@ def test_it_takes_only_libraries_that_the_stubs_run_with(package: Path) -> None:
     )
     assert protobuf
     assert grpcio
-    expected = {
-        "protobuf": f"<{Version(protobuf[1]).major + 1},>={protobuf[1]}",
-        "grpcio": f">={grpcio[1]}",
-    }
+    expected = {"protobuf": f"<{Version(protobuf[1]).major + 1},>={protobuf[1]}", "grpcio": f">={grpcio[1]}"}
     for one in requirements(package):
         if one.name in expected:
             assert str(one.specifier) == expected[one.name]

@@ -48,11 +48,7 @@ def test_evidence_is_verified_with_its_keys_alone() -> None:
 
 def test_the_result_as_json_names_key_and_time() -> None:
     done = verified(sign(VALUES, KEY), {"keys": [KEY.jwk()]}, "--json")
-    assert json.loads(done.output) == {
-        "keyId": KEY.key_id,
-        "issueTime": VALUES["issueTime"],
-        "passages": [],
-    }
+    assert json.loads(done.output) == {"keyId": KEY.key_id, "issueTime": VALUES["issueTime"], "passages": []}
 
 
 @pytest.mark.parametrize(

@@ -83,8 +83,7 @@ def test_entries_that_retention_deleted_are_told_and_others_are_missed() -> None
 
 
 @pytest.mark.parametrize(
-    "value",
-    [{}, {"entry_id": 1}, {"entry_id": "x", "hash": ""}, {"entry_id": 1, "hash": "no"}, {"hash": 1}],
+    "value", [{}, {"entry_id": 1}, {"entry_id": "x", "hash": ""}, {"entry_id": 1, "hash": "no"}, {"hash": 1}]
 )
 def test_something_else_is_not_an_entry(value: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="not an entry"):

@@ -36,8 +36,7 @@ class NeverLoaded(CrossEncoderScorer):
 async def test_a_model_that_is_not_loaded_in_time_is_named_and_not_called_late() -> None:
     scorer = NeverLoaded()
     request = request_of(
-        [Found(1, 10.0, None), Found(2, 5.0, None)],
-        options=options_pb2.RerankOptions(strategy=CROSS_ENCODER),
+        [Found(1, 10.0, None), Found(2, 5.0, None)], options=options_pb2.RerankOptions(strategy=CROSS_ENCODER)
     )
     service = RankingService({CROSS_ENCODER: scorer}, timeout_seconds=1)
     try:

@@ -133,10 +133,7 @@ async def test_a_weak_search_says_so_and_reads_nothing() -> None:
 
 async def test_a_model_orders_the_texts_of_the_window_and_the_rest_is_cut() -> None:
     store = FakeStore(
-        {"guides": []},
-        hits=[(1, 0.9), (2, 0.8), (3, 0.7), (4, 0.6)],
-        texts={1: "One.", 2: "Two."},
-        gone={3},
+        {"guides": []}, hits=[(1, 0.9), (2, 0.8), (3, 0.7), (4, 0.6)], texts={1: "One.", 2: "Two."}, gone={3}
     )
     reranker = FakeReranker({"1": 0.1, "2": 4.0})
     options = RankOptions(strategy=CROSS_ENCODER, model="named", include_cut=True, top_k=1, min_score=-9)

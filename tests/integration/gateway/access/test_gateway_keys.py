@@ -128,15 +128,7 @@ async def test_a_running_gateway_follows_what_the_command_does(
 ) -> None:
     created = await keys(
         database_url,
-        *(
-            "create",
-            "--name",
-            "ci",
-            "--principal",
-            "user:ci",
-            "--principal",
-            "group:Tools_&_more",
-        ),
+        *("create", "--name", "ci", "--principal", "user:ci", "--principal", "group:Tools_&_more"),
         *("--scope", "chat", "--expires", "1h", "--json"),
     )
     assert created.code == 0, created.err
@@ -204,12 +196,7 @@ async def test_every_wrong_field_of_a_new_key_is_named(
 
     assert refused.status_code == unknown.status_code == 400
     violations = refused.json()["details"][1]["fieldViolations"]
-    assert [each["field"] for each in violations] == [
-        "name",
-        "principals[1]",
-        "principals[2]",
-        "expireTime",
-    ]
+    assert [each["field"] for each in violations] == ["name", "principals[1]", "principals[2]", "expireTime"]
     assert "scopes[0]" in unknown.text
     assert (gone.status_code, gone.json()["details"][0]["reason"]) == (404, "KEY_NOT_FOUND")
     assert [each.name for each in await store.list_keys()] == ["keeper"]

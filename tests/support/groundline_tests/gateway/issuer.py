@@ -214,11 +214,7 @@ class OpenIdProvider(TokenServer):
         elif session is None or session.value not in self.sessions:
             if query.get("prompt") != "none":
                 link = f"/authorize?{urlencode({**query, 'user': 'alice'})}".replace("&", "&amp;")
-                respond(
-                    request,
-                    200,
-                    _WHO.format(link=link),
-                )
+                respond(request, 200, _WHO.format(link=link))
                 return
             self._return(request, query, {"error": "login_required"})
             return

@@ -167,12 +167,7 @@ def engine_environment() -> dict[str, str]:
 
 
 def _node(
-    server: Path,
-    folder: Path,
-    number: int,
-    ports: Sequence[_Ports],
-    memory: str,
-    added: Mapping[str, str],
+    server: Path, folder: Path, number: int, ports: Sequence[_Ports], memory: str, added: Mapping[str, str]
 ) -> Node:
     own, name = ports[number], f"node{number + 1}"
     members = ",".join(f"node{each + 1}:{one.raft}" for each, one in enumerate(ports))

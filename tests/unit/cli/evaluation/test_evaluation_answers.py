@@ -12,14 +12,7 @@ from groundline_cli.evaluation.figures import (
     risk_coverage,
 )
 from groundline_cli.evaluation.sets import Query
-from groundline_client.models import (
-    AnswerResponse,
-    ChatCompleted,
-    Citation,
-    FinishReason,
-    Source,
-    Validation,
-)
+from groundline_client.models import AnswerResponse, ChatCompleted, Citation, FinishReason, Source, Validation
 
 HIGH = Query("q", "How high?", {"tower": 1, "plan": 1}, ["308 m"])
 UNKNOWN = Query("q", "How old?", {}, answerable=False)

@@ -125,11 +125,7 @@ def test_without_answers_there_is_no_calibration() -> None:
         ({"refused": 0.0, "right": 0.0}, outcome("x"), "answered, though it cannot be"),
         ({"answered": 0.0, "contains": 0.0}, outcome("", refused=True), "refused, though it can be answered"),
         ({"answered": 1.0, "right": 0.0}, outcome("y"), "no accepted answer"),
-        (
-            {"right": 1.0, "cited_recall": 0.0},
-            outcome("x"),
-            "right, but no relevant document cited",
-        ),
+        ({"right": 1.0, "cited_recall": 0.0}, outcome("x"), "right, but no relevant document cited"),
         ({"answered": 1.0, "right": 1.0, "cited_recall": 0.5}, outcome("x"), ""),
         ({"refused": 1.0}, outcome("", refused=True), ""),
     ],

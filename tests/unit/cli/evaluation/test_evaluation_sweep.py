@@ -75,10 +75,7 @@ def test_every_other_question_decides_and_the_others_say_what_to_expect(tmp_path
 def test_the_lowest_error_is_the_best(tmp_path: Path) -> None:
     found = plan(tmp_path, 'measure = "brier"\n[options]\na = [1, 2]')
     high, low = found.combinations
-    measured = {
-        high.key: {"q": {"answers": {"brier": 0.5}}},
-        low.key: {"q": {"answers": {"brier": 0.1}}},
-    }
+    measured = {high.key: {"q": {"answers": {"brier": 0.5}}}, low.key: {"q": {"answers": {"brier": 0.1}}}}
     assert [one.combination for one in rank(found, measured)] == [low, high]
 
 
