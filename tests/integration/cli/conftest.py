@@ -1,13 +1,13 @@
 """A gateway on a real port, and the command that talks to it."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 from groundline_cli.__main__ import cli
-from groundline_tests.gateway.running import FakeGateway, fake_gateway
+from groundline_tests.gateway.running import FakeGateway, Run, fake_gateway
 
 
 @pytest.fixture
@@ -18,10 +18,8 @@ def gateway() -> Iterator[FakeGateway]:
 
 
 @pytest.fixture
-def groundline(
-    gateway: FakeGateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., Result]:
-    """Runs the command with what the environment says of the gateway."""
+def groundline(gateway: FakeGateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs the command with what the environment says of the gateway; it must end with the exit code."""
     for name in list(os.environ):
         if name.startswith("GROUNDLINE_"):
             monkeypatch.delenv(name)
@@ -29,10 +27,11 @@ def groundline(
     monkeypatch.setenv("GROUNDLINE_GATEWAY_URL", gateway.connection.gateway)
     monkeypatch.setenv("GROUNDLINE_API_KEY", gateway.connection.api_key)
 
-    def run(*arguments: str, **options: str | None) -> Result:
+    def run(*arguments: str, code: int = 0, **options: str | None) -> Result:
         result = CliRunner().invoke(cli, arguments, prog_name="groundline", **options)  # type: ignore[arg-type]
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
+        assert result.exit_code == code, result.output
         return result
 
     return run

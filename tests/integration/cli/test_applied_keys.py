@@ -42,9 +42,7 @@ async def test_a_key_is_made_once_into_a_file_of_its_owners(store: KeyStore, dec
     assert (await plan_keys(store, [declared], frozenset())).steps == []
 
 
-async def test_two_who_plan_the_same_key_make_one(
-    store: KeyStore, declared: DeclaredKey, tmp_path: Path
-) -> None:
+async def test_two_who_plan_one_key_make_one(store: KeyStore, declared: DeclaredKey, tmp_path: Path) -> None:
     other = replace(declared, secret_file=tmp_path / "other.key")
     [mine], [theirs] = [(await plan_keys(store, [one], frozenset())).steps for one in (declared, other)]
     await mine.take()
@@ -79,9 +77,7 @@ async def test_a_key_is_written_over_no_file_and_needs_one(store: KeyStore, decl
     assert file.read_text() == "precious"
 
 
-async def test_what_cannot_be_written_makes_no_key(
-    store: KeyStore, declared: DeclaredKey, tmp_path: Path
-) -> None:
+async def test_an_unwritable_file_has_no_key(store: KeyStore, declared: DeclaredKey, tmp_path: Path) -> None:
     (tmp_path / "keys").write_text("a file, and no folder")
     [step] = (await plan_keys(store, [declared], frozenset())).steps
     with pytest.raises(OSError, match="keys"):

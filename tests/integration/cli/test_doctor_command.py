@@ -1,14 +1,11 @@
 """groundline doctor against a gateway that has something wrong."""
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from click.testing import Result
-from groundline_tests.gateway.running import FakeGateway, Reply, status
-
-type Run = Callable[..., Result]
+from groundline_tests.gateway.running import FakeGateway, Reply, Run, status
 
 COLLECTION: dict[str, Any] = {
     "collectionId": "docs",
@@ -40,8 +37,7 @@ def test_an_address_where_nothing_listens_is_an_error_that_says_what_to_set(
     groundline: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GROUNDLINE_GATEWAY_URL", "http://127.0.0.1:1")
-    result = groundline("doctor", "--json")
-    assert result.exit_code == 1
+    result = groundline("doctor", "--json", code=1)
     found = findings(result)
     assert list(found) == ["gateway", "database"]
     assert found["gateway"][0]["level"] == "error"
@@ -52,8 +48,7 @@ def test_a_key_that_is_refused_ends_the_questions_and_names_the_command_that_mak
     groundline: Run, filled: FakeGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GROUNDLINE_API_KEY", "another")
-    result = groundline("doctor", "--json")
-    assert result.exit_code == 1
+    result = groundline("doctor", "--json", code=1)
     [finding] = findings(result)["key"]
     assert finding["level"] == "error"
     assert "groundline keys create" in finding["advice"]
@@ -64,8 +59,7 @@ def test_a_service_that_is_not_ready_is_an_error_while_the_rest_is_still_looked_
     groundline: Run, filled: FakeGateway
 ) -> None:
     filled.healthy = False
-    result = groundline("doctor", "--json")
-    assert result.exit_code == 1
+    result = groundline("doctor", "--json", code=1)
     found = findings(result)
     assert found["services"][0]["level"] == "error"
     assert found["search"][0]["level"] == "ok"
@@ -88,8 +82,7 @@ def test_what_is_wrong_with_a_collection_is_named(
     groundline: Run, filled: FakeGateway, stats: dict[str, Any], level: str, words: str
 ) -> None:
     filled.stats = STATS | stats
-    result = groundline("doctor", "--json")
-    assert result.exit_code == (1 if level == "error" else 0)
+    result = groundline("doctor", "--json", code=int(level == "error"))
     [finding] = findings(result)["collection docs"]
     assert finding["level"] == level
     assert words in finding["message"]
@@ -107,9 +100,7 @@ def test_the_embedding_models_of_the_collections_are_named(groundline: Run, fill
     assert "; older in 1 of 3 collections" in finding["message"]
 
 
-def test_a_search_arm_that_is_missing_is_an_error_with_its_remedy(
-    groundline: Run, filled: FakeGateway
-) -> None:
+def test_a_missing_search_arm_is_an_error_with_its_remedy(groundline: Run, filled: FakeGateway) -> None:
     filled.degraded = [
         {
             "component": "COMPONENT_KEYWORD_ARM",
@@ -117,16 +108,13 @@ def test_a_search_arm_that_is_missing_is_an_error_with_its_remedy(
             "message": "the keyword index of docs is being rebuilt",
         }
     ]
-    result = groundline("doctor", "--json")
-    assert result.exit_code == 1
+    result = groundline("doctor", "--json", code=1)
     [finding] = findings(result)["search"]
     assert finding["level"] == "error"
     assert "rebuilt the index" in finding["advice"]
 
 
-def test_a_strategy_whose_model_is_missing_is_a_warning_with_its_remedy(
-    groundline: Run, filled: FakeGateway
-) -> None:
+def test_a_strategy_without_model_is_a_warning_with_its_remedy(groundline: Run, filled: FakeGateway) -> None:
     settings = {"embedding": {"model": "mini"}, "rerank": {"strategy": "RERANK_STRATEGY_CROSS_ENCODER"}}
     filled.collections["docs"] = COLLECTION | {"settings": settings}
     [sound] = findings(groundline("doctor", "--json"))["strategy cross_encoder"]
@@ -135,7 +123,6 @@ def test_a_strategy_whose_model_is_missing_is_a_warning_with_its_remedy(
         {"component": "COMPONENT_RERANKER", "reason": "MODEL_NOT_LOADED", "message": "it cannot be loaded"}
     ]
     result = groundline("doctor", "--json")
-    assert result.exit_code == 0
     [finding] = findings(result)["strategy cross_encoder"]
     assert (finding["level"], finding["message"]) == ("warning", "it cannot be loaded")
     assert "has the model's files" in finding["advice"]
@@ -154,8 +141,7 @@ def test_a_model_provider_that_refuses_the_key_is_an_error(
         return reply(method, path, query, body)
 
     monkeypatch.setattr(FakeGateway, "reply", refuse)
-    result = groundline("doctor", "--json")
-    assert result.exit_code == 1
+    result = groundline("doctor", "--json", code=1)
     [finding] = findings(result)["answer"]
     assert "give the generator a key" in finding["advice"]
 
@@ -164,17 +150,13 @@ def test_a_sound_installation_has_no_error_and_says_that_the_database_was_not_lo
     groundline: Run, filled: FakeGateway
 ) -> None:
     result = groundline("doctor")
-    assert result.exit_code == 0
     assert "the generator answers by some-model" in result.stdout
     assert "skipped  database: no database is known" in result.stdout
     assert result.stdout.endswith("0 errors, 0 warnings\n")
 
 
-def test_a_database_that_cannot_be_reached_is_an_error_without_its_password(
-    groundline: Run, filled: FakeGateway
-) -> None:
+def test_an_unreached_database_is_an_error_without_its_password(groundline: Run, filled: FakeGateway) -> None:
     url = "postgresql://me:hunter2@127.0.0.1:1/x"
-    result = groundline("doctor", "--json", "--database-url", url)
-    assert result.exit_code == 1
+    result = groundline("doctor", "--json", "--database-url", url, code=1)
     assert findings(result)["database"][0]["level"] == "error"
     assert "hunter2" not in result.stdout

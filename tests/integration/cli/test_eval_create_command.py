@@ -1,14 +1,10 @@
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import Result
 from groundline_cli.evaluation.sets import EvaluationSet
-from groundline_tests.gateway.running import FakeGateway, Reply, status
-
-type Run = Callable[..., Result]
+from groundline_tests.gateway.running import FakeGateway, Reply, Run, status
 
 LEAVE = "Employees have 27 working days of paid leave. Carried over days end on 31 March of the year."
 CARS = "The rate for a car is 38 cents a kilometre."
@@ -21,7 +17,7 @@ def handbook(groundline: Run, gateway: FakeGateway, tmp_path: Path) -> str:
     folder.mkdir()
     (folder / "leave.md").write_text(LEAVE)
     (folder / "cars.md").write_text(CARS)
-    assert groundline("ingest", str(folder), "--collection", "handbook").exit_code == 0
+    groundline("ingest", str(folder), "--collection", "handbook")
     return "handbook"
 
 
@@ -32,15 +28,13 @@ def rows(path: Path) -> list[dict[str, Any]]:
 def test_a_folder_that_holds_something_else_is_named(groundline: Run, handbook: str, tmp_path: Path) -> None:
     (tmp_path / "set").mkdir()
     (tmp_path / "set" / "queries.jsonl").write_text("[1]\n")
-    result = groundline("eval", "create", handbook, "--output", str(tmp_path / "set"))
-    assert result.exit_code == 1
+    result = groundline("eval", "create", handbook, "--output", str(tmp_path / "set"), code=1)
     assert "queries.jsonl: not a set's" in result.stderr
 
 
 def test_a_set_of_every_draft_can_be_measured(groundline: Run, handbook: str, tmp_path: Path) -> None:
     folder = tmp_path / "set"
     result = groundline("eval", "create", handbook, "--output", str(folder), "--accept-all")
-    assert result.exit_code == 0, result.stderr
     assert f"3 questions added to {folder}" in result.stdout
     dataset = EvaluationSet.load(folder)
     assert {query.text: (list(query.relevance), query.answers) for query in dataset.queries} == {
@@ -53,13 +47,10 @@ def test_a_set_of_every_draft_can_be_measured(groundline: Run, handbook: str, tm
     assert json.loads(measured.stdout)["measures"]["keyword"]["recall@5"]["questions"] == 3
 
 
-def test_each_draft_is_decided_on_and_not_asked_for_again(
-    groundline: Run, handbook: str, tmp_path: Path
-) -> None:
+def test_each_draft_is_decided_on_and_not_asked_again(groundline: Run, handbook: str, tmp_path: Path) -> None:
     folder = tmp_path / "set"
     command = ("eval", "create", handbook, "--output", str(folder))
     first = groundline(*command, input="e\nWhat do I get for driving?\n38 cents a kilometre\nr\nq\n")
-    assert first.exit_code == 0, first.stderr
     assert "1 of 3  cars.md" in first.stdout
     assert "1 questions added" in first.stdout
     [edited] = rows(folder / "queries.jsonl")
@@ -88,8 +79,7 @@ def test_a_language_model_words_the_question_if_it_keeps_to_the_form(
         200, {"answer": next(replies), "completed": {"model": "some-model"}}
     )
     folder = tmp_path / "set"
-    result = groundline("eval", "create", handbook, "--output", str(folder), "--accept-all")
-    assert result.exit_code == 0, result.stderr
+    groundline("eval", "create", handbook, "--output", str(folder), "--accept-all")
     texts = [row["text"] for row in rows(folder / "queries.jsonl")]
     assert texts[0] == "How long may I be away?"
     assert "Are 27 working days enough?" not in texts
@@ -105,8 +95,7 @@ def test_without_a_model_it_is_asked_for_once(
     groundline("eval", "create", handbook, "--output", str(tmp_path / "set"), "--accept-all")
     forbidden = Reply(400, status(3, "system_prompt is fixed", "INVALID_FIELDS"))
     gateway.before_answer = lambda _question: forbidden
-    result = groundline("eval", "create", handbook, "--output", str(tmp_path / "set-2"), "--accept-all")
-    assert result.exit_code == 0, result.stderr
+    groundline("eval", "create", handbook, "--output", str(tmp_path / "set-2"), "--accept-all")
     assert len([path for path in gateway.paths("POST") if path == "/api/answer"]) == 2
 
 
@@ -144,13 +133,10 @@ def threads(gateway: FakeGateway) -> None:
     gateway.threads["t4"][1]["sources"] = [{"number": 1, "uri": "other.md"}]
 
 
-def test_rated_answers_become_questions(
-    groundline: Run, handbook: str, threads: None, tmp_path: Path
-) -> None:
+def test_rated_answers_give_questions(groundline: Run, handbook: str, threads: None, tmp_path: Path) -> None:
     folder = tmp_path / "set"
     command = ("eval", "create", handbook, "--output", str(folder), "--from-feedback", "--accept-all")
     result = groundline(*command)
-    assert result.exit_code == 0, result.stderr
     assert f"3 questions added to {folder}" in result.stdout
     dataset = EvaluationSet.load(folder)
     assert {query.text: (list(query.relevance), query.answerable) for query in dataset.queries} == {
@@ -170,7 +156,6 @@ def test_the_document_that_a_bad_answer_lacked_is_named_by_a_person(
     result = groundline(
         "eval", "create", handbook, "--output", str(folder), "--from-feedback", input=decisions
     )
-    assert result.exit_code == 0, result.output
     assert "the document that holds the answer is not known" in result.stdout
     assert "bad, outdated" in result.stdout
     assert {row["text"]: row.get("answers") for row in rows(folder / "queries.jsonl")} == {

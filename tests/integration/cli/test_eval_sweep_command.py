@@ -1,12 +1,8 @@
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import Result
-from groundline_tests.gateway.running import FakeGateway, Reply, status
-
-type Run = Callable[..., Result]
+from groundline_tests.gateway.running import FakeGateway, Reply, Run, status
 
 PLAN = """
 measure = "mrr@10"
@@ -39,8 +35,7 @@ def test_a_set_without_documents_cannot_vary_settings(
     groundline: Run, gateway: FakeGateway, swept: tuple[str, str]
 ) -> None:
     (Path(swept[0]) / "corpus.jsonl").unlink()
-    result = groundline("eval", "sweep", *swept, "--collection", "fruit")
-    assert result.exit_code == 1
+    result = groundline("eval", "sweep", *swept, "--collection", "fruit", code=1)
     assert "has no corpus.jsonl: `options` alone can be varied" in result.stderr
     assert not gateway.requests
 
@@ -49,7 +44,6 @@ def test_combinations_are_ranked_and_their_collections_deleted(
     groundline: Run, gateway: FakeGateway, swept: tuple[str, str]
 ) -> None:
     result = groundline("eval", "sweep", *swept, "--json")
-    assert result.exit_code == 0, result.stderr
     found = json.loads(result.stdout)
     assert [one["all"]["value"] for one in found["combinations"]] == [1, 1, 1, 1]
     assert [one["heldOut"]["questions"] for one in found["combinations"]] == [1] * 4
@@ -68,7 +62,6 @@ def test_a_combination_that_is_refused_is_left_out_and_named(
     wrong = Reply(400, status(3, "chunk_size is too small", "INVALID_FIELDS"))
     gateway.before_create = lambda body: wrong if body["settings"]["chunking"]["chunkSize"] == 500 else None
     result = groundline("eval", "sweep", *swept)
-    assert result.exit_code == 0, result.stderr
     assert "left out: chunkSize 500, fusion FUSION_METHOD_RRF: chunk_size is too small" in result.stderr
     assert "chunkSize 1000, fusion FUSION_METHOD_WEIGHTED" in result.stdout
     assert "chunkSize 500" not in result.stdout
@@ -80,13 +73,12 @@ def test_a_stopped_sweep_goes_on_with_what_is_left(
     output = tmp_path / "sweep.json"
     broken = Reply(500, status(13, "internal error", "INTERNAL"))
     gateway.before_create = lambda body: broken if body["settings"]["chunking"]["chunkSize"] == 1000 else None
-    assert groundline("eval", "sweep", *swept, "--output", str(output)).exit_code == 1
+    groundline("eval", "sweep", *swept, "--output", str(output), code=1)
     assert not output.exists()
 
     gateway.before_create = lambda _body: None
     before = len(gateway.requests)
-    result = groundline("eval", "sweep", *swept, "--output", str(output))
-    assert result.exit_code == 0, result.stderr
+    groundline("eval", "sweep", *swept, "--output", str(output))
     created = [
         body["settings"]["chunking"]["chunkSize"]
         for method, path, body in gateway.requests[before:]
@@ -108,7 +100,6 @@ def test_answers_decide_and_the_best_is_written_to_a_collection(
     gateway.collections["mine"] = {"collectionId": "mine"}
     gateway.answer = {"answer": "Not said.", "completed": {"finishReason": "FINISH_REASON_NO_ANSWER"}}
     result = groundline("eval", "sweep", *swept, "--write", "mine")
-    assert result.exit_code == 0, result.stderr
     asked = [body["options"] for _, path, body in gateway.requests if path == "/api/answer"]
     assert [one["generation"]["minRelevance"] for one in asked] == [0.1] * 3 + [0.5] * 3
     assert asked[0]["effort"] == "EFFORT_QUICK"

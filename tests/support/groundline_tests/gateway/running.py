@@ -10,10 +10,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from click.testing import Result
 from groundline_cli.connection import Connection
 from groundline_tests.http_server import Answering, listening
 
 type Json = dict[str, Any]
+type Run = Callable[..., Result]
+"""Runs `groundline ARGUMENTS…`, which must end with the exit code `code`, 0 unless it is given."""
 
 _TEXT_PART: Final = 40  # so small that a text has several parts
 _PAGE: Final = 2  # so small that lists of three have two pages
