@@ -168,7 +168,7 @@ async def test_the_pod_of_helm_test_is_admitted_where_pods_are_restricted(instal
     assert ended.out.count("serverside-applied (server dry run)") == len(("pod", "networkpolicy"))
 
 
-async def test_an_uninstall_leaves_database_and_secrets_which_the_next_install_takes_over(
+async def test_an_uninstall_leaves_database_and_secrets_to_the_next_one(
     installation: Installation,
 ) -> None:
     before = await installation.objects(",".join(KEPT))

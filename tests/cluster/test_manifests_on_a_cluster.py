@@ -30,7 +30,7 @@ STRICT = (
 namespaces = pytest.mark.parametrize("namespace", OVERLAYS.values())
 
 
-async def test_strict_validation_takes_every_object_of_every_target_without_a_warning(
+async def test_strict_validation_takes_each_object_of_each_target_without_a_warning(
     cluster: Cluster,
 ) -> None:
     """In a namespace that is empty, so that nothing is merged with what is there."""
@@ -119,9 +119,7 @@ async def test_every_budget_holds_the_pods_of_its_name_and_lets_one_go(applied: 
 
 
 @namespaces
-async def test_every_policy_selects_pods_and_names_only_pods_that_exist(
-    namespace: str, applied: Cluster
-) -> None:
+async def test_policies_select_pods_and_name_only_pods_that_exist(namespace: str, applied: Cluster) -> None:
     async def pods(selector: Node) -> list[Node]:
         labels = ",".join(f"{key}={value}" for key, value in selector.get("matchLabels", {}).items())
         return await applied.objects("pods", namespace, labels)
@@ -161,9 +159,7 @@ async def images(cluster: Cluster, name: str) -> set[str]:
     return {pod["spec"]["containers"][0]["image"] for pod in pods}
 
 
-async def test_one_service_is_rolled_out_and_back_without_a_replica_less(
-    applied: Cluster, tmp_path: Path
-) -> None:
+async def test_a_service_is_rolled_out_and_back_with_all_replicas(applied: Cluster, tmp_path: Path) -> None:
     before = await settled(applied, "groundline")
     deploy = await asyncio.to_thread(shutil.copytree, tool.DEPLOY, tmp_path / "deploy")
     releases = deploy / "k8s/images/kustomization.yaml"

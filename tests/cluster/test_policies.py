@@ -194,9 +194,7 @@ def rendered() -> dict[str, list[Node]]:
 
 
 @pytest.mark.parametrize("broken", REFUSED)
-async def test_what_is_broken_is_refused(
-    broken: str, cluster: Cluster, rendered: dict[str, list[Node]]
-) -> None:
+async def test_each_break_is_refused(broken: str, cluster: Cluster, rendered: dict[str, list[Node]]) -> None:
     target, kind, name, break_it, expected = REFUSED[broken]
     # A ConfigMap's name ends in a hash of what it holds.
     named = re.compile(rf"{name}(-[a-z0-9]{{10}})?")

@@ -104,9 +104,7 @@ async def test_a_collection_with_sources_and_a_key_is_made_once_and_exported_as_
     assert (await stack.command("keys", "revoke", collection_id, "--yes", *database)).code == 0
 
 
-async def test_what_is_not_named_stays_and_null_returns_to_the_default(
-    applying: Applying, collection_id: str
-) -> None:
+async def test_the_unnamed_stays_and_null_gives_the_default(applying: Applying, collection_id: str) -> None:
     settings: dict[str, Any] = {"chunking": {"chunkSize": 1200}, "rerank": {"topK": 7}}
     settings["originalReaders"] = ["user:editor"]
     wiki = source("wiki", allowedPrincipals=["user:editor"], intervalSeconds=600)
@@ -234,9 +232,7 @@ async def test_who_applies_at_once_loses_no_change_of_another(
     assert await applying.steps(described(collection_id, settings={"retrieval": names}), "--check") == {}
 
 
-async def test_dry_runs_are_no_changes_in_the_audit_log(
-    stack: Stack, applying: Applying, collection_id: str
-) -> None:
+async def test_dry_runs_are_no_audited_changes(stack: Stack, applying: Applying, collection_id: str) -> None:
     await applying.steps(described(collection_id, sources=[source("wiki")]), "--dry-run")
     await applying.steps(described(collection_id, sources=[source("wiki")]))
     renamed = described(collection_id, name="Other", sources=[source("wiki", isPaused=False)])

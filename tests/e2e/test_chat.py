@@ -74,9 +74,7 @@ async def test_the_examples_answer_their_questions(client: httpx.AsyncClient, ca
         ("What do I do when the database primary dies?", {"Make sure that the old primary is fenced."}),
     ],
 )
-async def test_plain_questions_have_grounded_answers(
-    client: httpx.AsyncClient, question: str, said: set[str]
-) -> None:
+async def test_plain_answers_are_grounded(client: httpx.AsyncClient, question: str, said: set[str]) -> None:
     events = await chat(client, query=question, collectionIds=["examples"])
 
     assert {part for part in said if part in text_of(events)} == said

@@ -122,9 +122,7 @@ def write_set(directory: Path) -> None:
     (directory / "qrels.tsv").write_text("\n".join(["query_id\tdoc_id\trelevance", *judged]))
 
 
-async def test_an_evaluation_measures_its_set_and_not_what_is_stored_beside_it(
-    stack: Stack, tmp_path: Path
-) -> None:
+async def test_an_evaluation_measures_its_set_and_not_what_is_beside_it(stack: Stack, tmp_path: Path) -> None:
     write_set(tmp_path)
     asked = ("eval", str(tmp_path), "--modes", "keyword,semantic,hybrid", "--json")
     alone = await stack.command(*asked)

@@ -38,9 +38,7 @@ async def test_a_suite_that_runs_has_no_error(stack: Stack) -> None:
     assert "retriever" in found["service versions"]["message"]
 
 
-async def test_a_keyword_index_that_is_gone_is_an_error(
-    stack: Stack, database: "asyncpg.Connection[Any]"
-) -> None:
+async def test_a_lost_keyword_index_is_an_error(stack: Stack, database: "asyncpg.Connection[Any]") -> None:
     index = await database.fetchrow(
         """
         SELECT i.indexname, i.tablename FROM collections c
@@ -86,9 +84,7 @@ async def test_a_schema_that_is_behind_is_an_error_and_names_the_command(
     assert "keyword engine" not in found
 
 
-async def test_a_collection_of_another_keyword_engine_is_an_error(
-    stack: Stack, database: "asyncpg.Connection[Any]"
-) -> None:
+async def test_another_keyword_engine_is_an_error(stack: Stack, database: "asyncpg.Connection[Any]") -> None:
     await database.execute("UPDATE chunk_partitions SET lexical_backend = 'vchord_bm25'")
     try:
         code, found = await examined(stack)

@@ -91,7 +91,7 @@ def read(told: list[dict[str, Any]]) -> str:
     return text
 
 
-async def test_a_client_that_applies_corrections_and_one_that_reads_the_end_have_the_same(
+async def test_who_applies_corrections_and_who_reads_the_end_have_the_same(
     client: httpx.AsyncClient,
 ) -> None:
     told = await events(client, quick())

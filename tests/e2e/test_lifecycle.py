@@ -65,9 +65,7 @@ async def found(client: httpx.AsyncClient, mode: str) -> set[str]:
 
 
 @pytest.mark.parametrize("service", ["retriever", "generator"])
-async def test_a_service_that_hangs_ends_in_an_error_event_within_the_deadline(
-    stack: Stack, service: str
-) -> None:
+async def test_a_service_that_hangs_ends_in_an_error_within_its_deadline(stack: Stack, service: str) -> None:
     async with stack.client() as client:
         os.kill(stack.ready["pids"][service], signal.SIGSTOP)
         try:
@@ -83,9 +81,7 @@ async def test_a_service_that_hangs_ends_in_an_error_event_within_the_deadline(
         await answers_again(client)
 
 
-async def test_what_was_acknowledged_survives_kill_9_of_the_database_and_ctrl_c(
-    stack: Stack, data: Path
-) -> None:
+async def test_the_acknowledged_survives_kill_9_of_the_database_and_ctrl_c(stack: Stack, data: Path) -> None:
     everything = {f"fact-{n}" for n in range(ROWS)}
     os.kill(stack.ready["pids"]["postgres"], signal.SIGKILL)
     async with stack.client() as client:

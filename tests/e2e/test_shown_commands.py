@@ -67,9 +67,7 @@ def environment(stack: Stack, tmp_path: Path) -> dict[str, str]:
     [page for page in PAGES if runnable(page, "sh", "console")],
     ids=lambda page: page.relative_to(ROOT).as_posix(),
 )
-async def test_a_page_s_commands_do_what_it_shows(
-    page: Path, tmp_path: Path, environment: dict[str, str]
-) -> None:
+async def test_a_page_s_commands_do_as_shown(page: Path, tmp_path: Path, environment: dict[str, str]) -> None:
     commands: list[tuple[Block, Command]] = [
         (block, command)
         for block in runnable(page, "sh", "console")

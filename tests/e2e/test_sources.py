@@ -78,9 +78,7 @@ async def bad(client: httpx.AsyncClient) -> AsyncIterator[str]:
     await client.delete("/api/collections/bad")
 
 
-async def test_bad_files_fail_with_their_reason_and_the_others_go_on(
-    client: httpx.AsyncClient, bad: str
-) -> None:
+async def test_bad_files_fail_with_a_reason_and_others_go_on(client: httpx.AsyncClient, bad: str) -> None:
     outside = "../../../../etc/passwd"
     good = {outside: {"text": "A flummery of names."}, "letter.docx": data(letter())}
     contents = {name: content for name, (content, _) in BAD.items()} | good
@@ -224,9 +222,7 @@ def site() -> Iterator[str]:
         yield url
 
 
-async def test_the_command_crawls_a_site_that_is_then_found(
-    stack: Stack, client: httpx.AsyncClient, site: str
-) -> None:
+async def test_the_command_finds_a_crawled_site(stack: Stack, client: httpx.AsyncClient, site: str) -> None:
     refused = await stack.command("crawl", site, "--collection", "site", "--delay", "0")
     assert refused.code == 1
     assert "is not a public address" in refused.err

@@ -92,9 +92,7 @@ async def test_an_ingestion_is_one_trace_and_looking_for_work_is_none(
     assert [span for span in statements if not span.parent_span_id] == []
 
 
-async def test_a_crawl_is_one_trace_with_all_of_its_pages(
-    client: httpx.AsyncClient, collector: OtlpCollector
-) -> None:
+async def test_a_crawl_is_a_trace_of_all_pages(client: httpx.AsyncClient, collector: OtlpCollector) -> None:
     trace_id = "2af7651916cd43dd8448eb211c80319d"
     collection = {"collectionId": "crawled", "settings": {"crawl": {"allowPrivateAddresses": True}}}
     (await client.post("/api/collections", json=collection)).raise_for_status()
@@ -124,9 +122,7 @@ async def test_a_crawl_is_one_trace_with_all_of_its_pages(
         await collector.wait_for(is_whole, timeout_seconds=60)
 
 
-async def test_a_suite_with_a_collector_counts_the_queue_by_itself(
-    stack: Stack, collector: OtlpCollector
-) -> None:
+async def test_a_suite_with_a_collector_counts_its_queue(stack: Stack, collector: OtlpCollector) -> None:
     await collector.wait_for_metric("groundline.ingestion.items", timeout_seconds=150)
 
 

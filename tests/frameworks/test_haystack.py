@@ -90,9 +90,7 @@ def test_filters_of_haystack_restrict_the_documents(
     assert {document.meta["uri"] for document in found} == uris
 
 
-def test_a_pipeline_is_written_down_without_the_key_and_runs_again(
-    retriever: GroundlineRetriever, stack: Stack
-) -> None:
+def test_a_pipeline_is_saved_without_its_key_and_runs(retriever: GroundlineRetriever, stack: Stack) -> None:
     pipeline = Pipeline()
     pipeline.add_component("retriever", retriever)
     template = "{% for document in documents %}{{ document.content }}{% endfor %}"

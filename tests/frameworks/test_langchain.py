@@ -94,9 +94,7 @@ def test_a_retriever_is_part_of_a_chain(retriever: GroundlineRetriever, model: C
         [HumanMessage([{"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}])],
     ],
 )
-def test_messages_without_a_meaning_here_are_refused(
-    model: ChatGroundline, messages: list[HumanMessage]
-) -> None:
+def test_messages_of_no_meaning_are_refused(model: ChatGroundline, messages: list[HumanMessage]) -> None:
     with pytest.raises(ValueError, match=r"must be the user's|is not understood|only text"):
         model.invoke(messages)
 
@@ -120,9 +118,7 @@ def test_structured_output_is_refused_since_it_demands_a_call(model: ChatGroundl
 
 
 @pytest.mark.parametrize("choice", [None, "auto", "none", False])
-async def test_a_model_with_tools_bound_answers_from_documents_and_calls_none(
-    model: ChatGroundline, choice: Any
-) -> None:
+async def test_a_model_with_tools_answers_from_documents_alone(model: ChatGroundline, choice: Any) -> None:
     bound = model.bind_tools([lookup, {"name": "other", "description": "Do."}], tool_choice=choice)
     answer = bound.invoke(QUESTION)
     assert "27 working days" in str(answer.text)

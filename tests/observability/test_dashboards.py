@@ -90,9 +90,7 @@ async def without_data(watched: Watched, dashboard: Dashboard) -> list[str]:
 
 
 @pytest.mark.parametrize("dashboard", DASHBOARDS, ids=lambda dashboard: dashboard.name)
-async def test_every_panel_shows_data_unless_it_needs_what_is_not_here(
-    used: Watched, dashboard: Dashboard
-) -> None:
+async def test_each_panel_shows_data_unless_its_part_is_absent(used: Watched, dashboard: Dashboard) -> None:
     assert await without_data(used, dashboard) == []
 
 

@@ -16,9 +16,7 @@ CHUNKS = 1000
 CASES = (HYBRID, ANSWERED)
 
 
-async def test_weaviate_is_measured_beside_postgresql_and_left_as_it_was(
-    one_node: Cluster, tmp_path: Path
-) -> None:
+async def test_weaviate_is_measured_beside_postgresql_and_left(one_node: Cluster, tmp_path: Path) -> None:
     report: list[str] = []
     async with started_suite(tmp_path, {}) as suite, suite.connection.client() as client:
         [load_seconds] = await load(client, suite.database_url, [CHUNKS], report.append)

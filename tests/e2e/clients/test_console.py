@@ -104,9 +104,7 @@ async def show(tab: Tab, view: str, stack: Stack) -> None:
         "evaluation",
     ],
 )
-async def test_everybody_can_use_every_view_on_every_screen(
-    stack: Stack, tab: Tab, axe: str, view: str
-) -> None:
+async def test_everybody_can_use_each_view_on_any_screen(stack: Stack, tab: Tab, axe: str, view: str) -> None:
     await show(tab, view, stack)
     await tab.js(f"{axe}; 0")
     for width, height in ((2560, 1440), (1280, 800), (390, 844), (360, 780)):
@@ -263,9 +261,7 @@ async def test_a_document_that_was_expected_is_found_by_its_title(tab: Tab) -> N
     assert "cut: after the last place" in await tab.text("#reason")
 
 
-async def test_a_citation_shows_what_was_cited_and_what_became_of_it(
-    tab: Tab, client: httpx.AsyncClient
-) -> None:
+async def test_a_citation_shows_its_text_and_what_became_of_it(tab: Tab, client: httpx.AsyncClient) -> None:
     async def put(text: str) -> str:
         body = {"documents": [{"uri": "pier.md", "text": text}]}
         given = await client.post("/api/collections/console-past/documents", json=body)
@@ -306,9 +302,7 @@ async def test_a_citation_shows_what_was_cited_and_what_became_of_it(
     await client.delete("/api/collections/console-past")
 
 
-async def test_what_a_job_did_is_taken_back_once_it_was_said_what_that_does(
-    tab: Tab, client: httpx.AsyncClient
-) -> None:
+async def test_a_job_is_taken_back_once_it_was_said_what_changes(tab: Tab, client: httpx.AsyncClient) -> None:
     address = "/api/collections/console-back/documents"
 
     async def put(**texts: str) -> None:

@@ -23,9 +23,7 @@ SAVED: Final = """
 """
 
 
-async def test_the_tables_of_a_document_are_asked_and_their_cells_lead_to_its_text(
-    tab: Tab, client: httpx.AsyncClient
-) -> None:
+async def test_cells_of_a_documents_tables_lead_to_its_text(tab: Tab, client: httpx.AsyncClient) -> None:
     rows = ("DN-4,1.9,199 EUR,North", "DN-6,2.8,300 EUR,South", "<b>,3.1,400 EUR,North")
     text = "\n".join(("Model,Weight (kg),Price,Region", *rows))
     address = "/api/collections/console-prices"

@@ -101,9 +101,7 @@ async def test_a_response_streams_to_the_same_text(api: openai.AsyncOpenAI) -> N
     assert streamed.output_text == response.output_text
 
 
-async def test_conversations_of_these_clients_are_not_stored(
-    api: openai.AsyncOpenAI, client: httpx.AsyncClient
-) -> None:
+async def test_their_conversations_are_not_stored(api: openai.AsyncOpenAI, client: httpx.AsyncClient) -> None:
     before = (await client.get("/api/threads")).json()
     await api.chat.completions.create(model="examples", messages=[{"role": "user", "content": QUESTION}])
     await api.responses.create(model="examples", input=QUESTION)

@@ -41,9 +41,7 @@ async def traces(stack: Stack, text: str) -> tuple[int, str]:
     return found.code, found.out
 
 
-async def test_a_deleted_documents_text_is_nowhere(
-    stack: Stack, client: httpx.AsyncClient, collection: str
-) -> None:
+async def test_deleted_documents_are_gone(stack: Stack, client: httpx.AsyncClient, collection: str) -> None:
     broken = base64.b64encode(f"%PDF-1.7 {MARKER}".encode()).decode()
     await ingest(
         client,

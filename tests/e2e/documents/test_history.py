@@ -55,9 +55,7 @@ async def revisions(client: httpx.AsyncClient, manuals: str, document_id: str) -
     return [each["revision"] for each in listed["revisions"]]
 
 
-async def test_a_citation_shows_what_it_cited_after_the_document_has_changed(
-    client: httpx.AsyncClient, manuals: str
-) -> None:
+async def test_a_citation_outlives_a_change_of_its_document(client: httpx.AsyncClient, manuals: str) -> None:
     document = await put(client, manuals, BEFORE)
     address = f"{manuals}/documents/{document['documentId']}"
     answer = await answered(client)
@@ -103,9 +101,7 @@ async def test_a_citation_shows_what_it_cited_after_the_document_has_changed(
     assert document["revision"] not in await revisions(client, manuals, document["documentId"])
 
 
-async def test_an_index_that_was_built_again_leaves_the_cited_texts(
-    client: httpx.AsyncClient, manuals: str
-) -> None:
+async def test_an_index_built_again_leaves_the_cited_texts(client: httpx.AsyncClient, manuals: str) -> None:
     document = await put(client, manuals, BEFORE)
     answer = await answered(client)
     before = await shown(client, answer["threadId"])
@@ -120,9 +116,7 @@ async def test_an_index_that_was_built_again_leaves_the_cited_texts(
     assert await revisions(client, manuals, document["documentId"]) == [document["revision"]]
 
 
-async def test_nothing_is_left_of_what_was_deleted(
-    client: httpx.AsyncClient, stack: Stack, manuals: str
-) -> None:
+async def test_nothing_is_left_of_a_deletion(client: httpx.AsyncClient, stack: Stack, manuals: str) -> None:
     document = await put(client, manuals, BEFORE.replace("Brumblefix", "Wobblequark"))
     body = {"query": QUESTION.replace("Brumblefix", "Wobblequark"), "collectionIds": ["manuals"]}
     answer = (await client.post("/api/answer", json=body)).json()
@@ -141,9 +135,7 @@ async def test_nothing_is_left_of_what_was_deleted(
     )
 
 
-async def test_the_command_lists_compares_and_prints_revisions(
-    client: httpx.AsyncClient, stack: Stack, manuals: str
-) -> None:
+async def test_the_command_compares_revisions(client: httpx.AsyncClient, stack: Stack, manuals: str) -> None:
     settings = {"settings": {"history": {"revisions": 2}}}
     changed = await client.patch(manuals, json=settings)
     assert changed.status_code == 200, changed.text

@@ -107,9 +107,7 @@ async def test_sums_leave_out_total_rows_and_say_what_is_missing(
     assert average["cells"] == [{"text": "2.939", "number": 2.939, "unit": "kg"}]
 
 
-async def test_units_and_german_numbers_are_understood(
-    client: httpx.AsyncClient, ids: Mapping[str, str]
-) -> None:
+async def test_units_and_german_numbers_are_read(client: httpx.AsyncClient, ids: Mapping[str, str]) -> None:
     assert shown(await ask(client, "Which models weigh less than 2,800 g?")) == [
         ["DN-4", "1.9"],
         ["DN-6", "2.8"],
@@ -118,9 +116,7 @@ async def test_units_and_german_numbers_are_understood(
     assert shown(await ask(client, "Summe der Einwohner")) == [["5609065"]]
 
 
-async def test_an_answer_out_of_a_table_cites_its_cells(
-    client: httpx.AsyncClient, ids: Mapping[str, str]
-) -> None:
+async def test_an_answer_of_a_table_cites_cells(client: httpx.AsyncClient, ids: Mapping[str, str]) -> None:
     async def answered(query: str) -> Json:
         body = {"query": query, "collectionIds": [COLLECTION], "store": False}
         response = await client.post("/api/answer", json=body)
@@ -160,9 +156,7 @@ def orders(*, twice: bool = False) -> bytes:
     return out.getvalue()
 
 
-async def test_rows_look_up_those_of_another_sheet_by_a_key(
-    client: httpx.AsyncClient, ids: Mapping[str, str]
-) -> None:
+async def test_rows_look_up_another_sheets_by_key(client: httpx.AsyncClient, ids: Mapping[str, str]) -> None:
     document = await store(client, uri="orders.xlsx", data=encoded(orders()))
     join = {"tableIndex": 1, "column": 0, "joinedColumn": 0}
     table: Json = {"documentId": document, "tableIndex": 0, "join": join}
@@ -195,9 +189,7 @@ async def test_a_question_that_is_not_covered_is_refused_with_the_tables_there_a
     assert {table["documentId"] for table in answer["tables"]} == set(ids.values())
 
 
-async def test_the_tables_of_one_document_are_listed_and_asked_alone(
-    client: httpx.AsyncClient, ids: Mapping[str, str]
-) -> None:
+async def test_a_documents_tables_are_asked_alone(client: httpx.AsyncClient, ids: Mapping[str, str]) -> None:
     [table] = (await ask(client, documentId=ids["pumps"]))["tables"]
     assert (table["documentId"], table["sheet"], table["rowCount"]) == (ids["pumps"], "Pumps", 5)
     assert [(each["name"], each.get("unit", "")) for each in table["columns"]] == [
@@ -210,9 +202,7 @@ async def test_the_tables_of_one_document_are_listed_and_asked_alone(
     assert {each["documentId"] for each in answer["tables"]} == {ids["cities"]}
 
 
-async def test_a_plan_is_run_as_it_is_and_checked_against_the_table(
-    client: httpx.AsyncClient, ids: Mapping[str, str]
-) -> None:
+async def test_a_plan_is_run_as_it_is_and_checked(client: httpx.AsyncClient, ids: Mapping[str, str]) -> None:
     plan = {
         "documentId": ids["pumps"],
         "conditions": [
@@ -279,9 +269,7 @@ async def test_the_present_is_asked_and_a_restored_revision_has_its_table_again(
     assert shown(await ask(client, "What does the DN-8 cost?")) == [["DN-8", "412.50 EUR"]]
 
 
-async def test_who_may_not_read_a_document_may_not_ask_its_table(
-    client: httpx.AsyncClient, ids: Mapping[str, str]
-) -> None:
+async def test_who_may_not_read_asks_no_table(client: httpx.AsyncClient, ids: Mapping[str, str]) -> None:
     document = {"uri": "secret.csv", "text": "Part,Price\nzwonk,7\n", "allowedPrincipals": ["user:another"]}
     response = await client.post(DOCUMENTS, json={"documents": [document]})
     job = await ended_job(client, response.json()["job"]["jobId"])

@@ -129,9 +129,7 @@ async def test_a_good_version_takes_over_and_no_request_fails(stack: Stack, tmp_
         ("crashing", "requests failed"),
     ],
 )
-async def test_a_bad_version_is_taken_back_by_itself(
-    stack: Stack, tmp_path: Path, fault: str, reason: str
-) -> None:
+async def test_a_bad_version_is_taken_back(stack: Stack, tmp_path: Path, fault: str, reason: str) -> None:
     argv = (sys.executable, BAD_RETRIEVER, fault)
     async with rolled_out(stack, tmp_path, *argv) as rollout, rollout.loaded(stack.ready["api_key"]):
         begun = time.monotonic()

@@ -36,9 +36,7 @@ def test_a_figure_without_a_reference_has_no_ratio() -> None:
         ),
     ],
 )
-async def test_all_that_is_asked_for_is_measured(
-    postgres: EmbeddedPostgres, sizes: Sizes, names: list[str]
-) -> None:
+async def test_what_is_asked_is_measured(postgres: EmbeddedPostgres, sizes: Sizes, names: list[str]) -> None:
     begun: list[str] = []
     measures = await measure_on(databases_of(postgres), sizes, begun.append)
     assert [one.name for one in measures] == names

@@ -72,9 +72,7 @@ async def connect(request: pytest.FixtureRequest, client: httpx.AsyncClient) -> 
         ),
     ],
 )
-async def test_a_key_sees_the_tools_that_its_scopes_allow(
-    connect: Connect, scopes: str, names: list[str]
-) -> None:
+async def test_a_key_sees_the_tools_of_its_scopes(connect: Connect, scopes: str, names: list[str]) -> None:
     async with connect(scopes) as agent:
         assert [tool.name for tool in (await agent.list_tools()).tools] == names
 
@@ -102,9 +100,7 @@ async def test_a_table_is_answered_with_its_cells_between_tags(connect: Connect,
     assert (row["references"], row["row_count"]) == (["B2"], 4)
 
 
-async def test_a_question_without_a_plan_lists_tables_to_plan_for(
-    connect: Connect, services: Services
-) -> None:
+async def test_a_question_without_plan_lists_tables_to_plan(connect: Connect, services: Services) -> None:
     async with connect() as agent:
         result = await agent.call_tool("query_tables", {"question": "What colour is it?"})
         plan = {"documentId": DOCUMENT_ID, "function": "TABLE_FUNCTION_SUM", "functionColumn": 1}
@@ -191,9 +187,7 @@ async def test_a_failure_is_a_result_that_says_why(connect: Connect, services: S
     assert (result.is_error, text_of(result)) == (True, told)
 
 
-async def test_an_unexpected_exception_shows_nothing_but_its_id(
-    connect: Connect, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_fault_shows_nothing_but_its_id(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     async def fails(*_: Any, **__: Any) -> None:
         raise RuntimeError("hunter2")
 
@@ -286,9 +280,7 @@ async def test_an_agent_says_how_much_work_an_answer_may_take(connect: Connect, 
     ]
 
 
-async def test_a_document_cannot_write_a_passage_an_answer_or_an_end(
-    connect: Connect, services: Services
-) -> None:
+async def test_a_document_writes_no_passage_answer_or_end(connect: Connect, services: Services) -> None:
     async with connect() as agent:
         first = text_of(await agent.call_tool("search_documents", {"query": "leave"}))
         # The most that a document can know is the delimiters of an earlier result.
@@ -309,9 +301,7 @@ async def test_a_document_cannot_write_a_passage_an_answer_or_an_end(
     assert [(tag, text) for tag, _, text in fenced_in(read)] == [("document", forged)]
 
 
-async def test_an_answer_comes_with_the_sources_that_it_cites(
-    connect: Connect, services: Services, gateway: str
-) -> None:
+async def test_an_answer_has_the_sources_it_cites(connect: Connect, services: Services, gateway: str) -> None:
     async with connect() as agent:
         result = await agent.call_tool("ask", {"question": "How much?", "collections": ["handbook"]})
     (asked,) = services.requests
@@ -356,9 +346,7 @@ async def test_a_text_is_checked_claim_by_claim(connect: Connect, services: Serv
     assert (evidence["document_id"], evidence["end_offset"]) == (DOCUMENT_ID, 32)
 
 
-async def test_a_check_that_fails_midway_is_a_result_that_says_why(
-    connect: Connect, services: Services
-) -> None:
+async def test_a_check_that_fails_is_a_result_that_says_why(connect: Connect, services: Services) -> None:
     services.error = UnavailableError("DATABASE_UNAVAILABLE", "away")
     async with connect() as agent:
         result = await agent.call_tool("verify", {"text": "It is so."})

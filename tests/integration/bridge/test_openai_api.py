@@ -60,9 +60,7 @@ async def test_a_set_of_collections_is_a_model(client: httpx.AsyncClient, servic
     assert services.requests[-1].collection_ids == ["handbook", "product"]
 
 
-async def test_a_conversation_becomes_a_question_that_is_not_stored(
-    client: httpx.AsyncClient, services: Services
-) -> None:
+async def test_a_conversation_is_an_unstored_question(client: httpx.AsyncClient, services: Services) -> None:
     messages = [
         {"role": "system", "content": "Answer in one sentence."},
         {"role": "developer", "content": [{"type": "text", "text": "Be formal."}]},
@@ -133,9 +131,7 @@ async def test_what_clients_always_send_is_taken(client: httpx.AsyncClient) -> N
         assert response.status_code == 200, response.text
 
 
-async def test_an_answer_that_comes_back_as_history_is_taken(
-    client: httpx.AsyncClient, services: Services
-) -> None:
+async def test_an_answer_as_history_is_taken(client: httpx.AsyncClient, services: Services) -> None:
     completion = ChatCompletion.model_validate((await client.post(COMPLETIONS, json=ASK)).json())
     response = Response.model_validate(
         (await client.post(RESPONSES, json={"model": "handbook", "input": "How much?"})).json()
@@ -170,9 +166,7 @@ async def test_a_completion_has_text_citations_usage_and_sources(client: httpx.A
     assert reply["groundline"]["completed"]["validation"]["grounded"] is True
 
 
-async def test_a_citation_leads_to_the_web_or_to_the_gateway_as_clients_reach_it(
-    launch: Launch, services: Services
-) -> None:
+async def test_a_citation_leads_to_the_web_or_to_the_gateway(launch: Launch, services: Services) -> None:
     async def cited(client: httpx.AsyncClient, **headers: str) -> str:
         reply = (await client.post(COMPLETIONS, json=ASK, headers=headers)).json()
         return str(reply["choices"][0]["message"]["annotations"][0]["url_citation"]["url"])
@@ -188,9 +182,7 @@ async def test_a_citation_leads_to_the_web_or_to_the_gateway_as_clients_reach_it
 
 
 @pytest.mark.parametrize("includes_usage", [False, True])
-async def test_a_streamed_completion_says_the_same_as_a_whole_one(
-    client: httpx.AsyncClient, includes_usage: bool
-) -> None:
+async def test_a_streamed_completion_equals_a_whole(client: httpx.AsyncClient, includes_usage: bool) -> None:
     whole = (await client.post(COMPLETIONS, json=ASK)).json()
     options = {"stream_options": {"include_usage": includes_usage}}
     *events, done = await events_of(client, COMPLETIONS, ASK | options)
@@ -248,9 +240,7 @@ async def test_a_response_has_text_citations_usage_and_sources(client: httpx.Asy
     assert reply["groundline"]["sources"]
 
 
-async def test_a_streamed_response_ends_with_the_whole_one(
-    client: httpx.AsyncClient, services: Services
-) -> None:
+async def test_a_streamed_response_ends_with_it_whole(client: httpx.AsyncClient, services: Services) -> None:
     body = {"model": "handbook", "input": [{"role": "user", "content": "How much?"}]}
     whole = (await client.post(RESPONSES, json=body)).json()
     events = [json.loads(event) for event in await events_of(client, RESPONSES, body)]
@@ -342,9 +332,7 @@ async def test_what_a_service_refuses_of_an_embedding_is_named_in_words_of_opena
     assert (await error_of(await client.post(EMBEDDINGS, json=EMBED), 400))["param"] == "input"
 
 
-async def test_an_embedding_model_that_is_not_running_is_a_404(
-    client: httpx.AsyncClient, services: Services
-) -> None:
+async def test_an_absent_embedding_model_is_a_404(client: httpx.AsyncClient, services: Services) -> None:
     services.error = FailedPreconditionError("EMBEDDING_MODEL_MISMATCH", "other is not running")
     error = await error_of(await client.post(EMBEDDINGS, json=EMBED), 404)
     assert (error["code"], error["param"]) == ("model_not_found", "model")

@@ -179,9 +179,7 @@ async def test_a_collection_that_does_not_exist_is_an_unknown_model(
         assert (error["code"], error["param"]) == ("model_not_found", "model")
 
 
-async def test_what_the_coordinator_refuses_is_told_in_the_clients_words(
-    client: httpx.AsyncClient, services: Services
-) -> None:
+async def test_a_refusal_is_told_in_the_clients_words(client: httpx.AsyncClient, services: Services) -> None:
     services.error = InvalidArgumentError(
         [
             FieldViolation("options.generation.max_output_tokens", "at most 100"),
@@ -247,9 +245,7 @@ async def test_an_unexpected_exception_in_the_middle_is_the_last_event_and_shows
         assert error["message"].startswith("internal error; its error_id is in the service's log (error id ")
 
 
-async def test_a_failure_in_the_middle_is_a_failed_response(
-    client: httpx.AsyncClient, services: Services
-) -> None:
+async def test_a_failure_midway_is_a_failed_response(client: httpx.AsyncClient, services: Services) -> None:
     services.error = UnavailableError("PROVIDER_UNAVAILABLE", "the model is gone")
     *_, last = await events_of(client, RESPONSES, {"model": "handbook", "input": "How much?"})
     failed = json.loads(last)
@@ -271,9 +267,7 @@ async def test_whoever_leaves_cancels_the_answer(
         await services.cancelled.wait()
 
 
-async def test_more_requests_than_may_be_under_way_are_told_to_wait(
-    launch: Launch, services: Services
-) -> None:
+async def test_more_requests_than_may_go_on_are_told_to_wait(launch: Launch, services: Services) -> None:
     services.hangs = True
     async with launch(max_concurrent_requests=1) as client:
         first = asyncio.create_task(client.post(COMPLETIONS, json=ASK))

@@ -105,9 +105,7 @@ async def test_a_wrong_key_is_refused_with_its_reason(gateway: FakeGateway) -> N
     assert (raised.value.http_status, raised.value.reason) == (401, "API_KEY_INVALID")
 
 
-async def test_something_else_that_answers_is_not_taken_for_a_gateway(
-    gateway: FakeGateway, client: AsyncClient
-) -> None:
+async def test_something_else_is_not_taken_for_a_gateway(gateway: FakeGateway, client: AsyncClient) -> None:
     gateway.next_replies = [Reply(200, "<html>"), Reply(200, {}), Reply(200, "<html>"), Reply(200, "[]")]
     with pytest.raises(ProtocolError):
         await client.search("x")
@@ -156,9 +154,7 @@ async def test_with_a_request_id_it_is_and_always_with_the_same_one(
     assert sent[2] == sent[3] != ""
 
 
-async def test_a_request_that_is_too_much_is_not_tried_again(
-    gateway: FakeGateway, client: AsyncClient
-) -> None:
+async def test_a_request_too_much_is_not_tried_again(gateway: FakeGateway, client: AsyncClient) -> None:
     gateway.next_replies = [TOO_LARGE]
     with pytest.raises(ApiError, match="larger than max"):
         await client.search("x")
@@ -172,9 +168,7 @@ async def test_trying_again_has_an_end(gateway: FakeGateway, client: AsyncClient
     assert 1 < len(gateway.requests) < 10
 
 
-async def test_who_is_to_come_again_tomorrow_is_told_so_at_once(
-    gateway: FakeGateway, client: AsyncClient
-) -> None:
+async def test_who_is_to_come_tomorrow_is_told_at_once(gateway: FakeGateway, client: AsyncClient) -> None:
     tomorrow = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "40000s"}
     gateway.next_replies = [Reply(429, status(8, "used up", "QUOTA_EXHAUSTED", tomorrow))]
     with pytest.raises(ApiError) as caught:
@@ -182,9 +176,7 @@ async def test_who_is_to_come_again_tomorrow_is_told_so_at_once(
     assert (caught.value.retry_after_seconds, len(gateway.requests)) == (40_000, 1)
 
 
-async def test_a_pause_that_the_deadline_does_not_allow_is_not_begun(
-    gateway: FakeGateway, client: AsyncClient
-) -> None:
+async def test_a_pause_beyond_the_deadline_is_not_begun(gateway: FakeGateway, client: AsyncClient) -> None:
     gateway.next_replies = [Reply(429, status(8, "too many requests", "RATE_LIMITED", RETRY_LATE))]
     with pytest.raises(ApiError, match="too many requests"):
         await client.search("x", timeout_seconds=20)
@@ -203,9 +195,7 @@ async def test_a_gateway_that_stays_silent_is_left_at_the_deadline() -> None:
             blocking.search("x", timeout_seconds=0.05)
 
 
-async def test_a_chat_refused_before_it_starts_is_the_refusal(
-    gateway: FakeGateway, client: AsyncClient
-) -> None:
+async def test_a_chat_refused_at_first_is_the_refusal(gateway: FakeGateway, client: AsyncClient) -> None:
     gateway.next_replies = [Reply(400, status(3, "wrong", "INVALID_FIELDS"))]
     with pytest.raises(ApiError, match="wrong"):
         await anext(client.chat(""))
@@ -223,9 +213,7 @@ async def test_a_chat_that_ends_in_an_error_event_is_an_error(
         list(blocking.chat("x"))
 
 
-async def test_a_chat_that_just_ends_is_an_error(
-    gateway: FakeGateway, client: AsyncClient, blocking: Client
-) -> None:
+async def test_a_cut_chat_is_an_error(gateway: FakeGateway, client: AsyncClient, blocking: Client) -> None:
     gateway.chat_events = [{"sequence": 1, "started": {}}]
     with pytest.raises(UnreachableError, match="broke off"):
         _ = [event async for event in client.chat("x")]
@@ -327,9 +315,7 @@ async def test_a_chat_that_keeps_breaking_off_is_given_up(
     assert len(gateway.requests) == 6
 
 
-async def test_a_chat_without_a_request_id_is_not_asked_again(
-    gateway: FakeGateway, client: AsyncClient
-) -> None:
+async def test_a_chat_without_request_id_is_asked_once(gateway: FakeGateway, client: AsyncClient) -> None:
     gateway.chat_events = CUT_OFF
     with pytest.raises(UnreachableError, match="broke off"):
         [event async for event in client.chat("x")]
@@ -342,9 +328,7 @@ async def test_names_cannot_lead_to_another_path(gateway: FakeGateway, client: A
     assert gateway.paths("GET") == ["/api/collections/..%2Fsearch%3Fx%3D1"]
 
 
-async def test_every_page_of_a_list_is_fetched(
-    gateway: FakeGateway, client: AsyncClient, blocking: Client
-) -> None:
+async def test_all_of_a_list_is_fetched(gateway: FakeGateway, client: AsyncClient, blocking: Client) -> None:
     for name in ("c", "a", "b"):
         await client.create_collection(name)
     assert [found.collection_id async for found in client.list_collections()] == ["a", "b", "c"]

@@ -50,9 +50,7 @@ async def test_it_answers_alone_and_loses_no_request_when_stopped(
         assert "service_stopped" in log
 
 
-async def test_the_bridge_answers_alone_and_stops_when_it_is_told_to(
-    installation: Installation, tmp_path: Path
-) -> None:
+async def test_the_bridge_answers_alone_and_stops_if_told(installation: Installation, tmp_path: Path) -> None:
     callees = ("COORDINATOR", "INGESTOR", "RETRIEVER")
     nowhere = {f"GROUNDLINE_BRIDGE_{name}_TARGET": "127.0.0.1:9" for name in callees}
     async with (

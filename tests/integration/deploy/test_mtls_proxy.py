@@ -153,9 +153,7 @@ async def test_envoy_accepts_the_configuration(tmp_path: Path) -> None:
     assert ended.code == 0, ended.err
 
 
-async def test_a_call_passes_from_one_proxy_to_the_other(
-    authority: Authority, process: int, tmp_path: Path
-) -> None:
+async def test_a_call_passes_from_proxy_to_proxy(authority: Authority, process: int, tmp_path: Path) -> None:
     authority.issue(CALLED, tmp_path / "callee")
     authority.issue("coordinator", tmp_path / "caller")
     async with (

@@ -122,7 +122,7 @@ def cross_encoder_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-async def test_a_cross_encoder_from_a_directory_scores_query_and_passage_together(
+async def test_a_cross_encoder_of_a_directory_scores_both_as_one_text(
     cross_encoder_dir: Path,
 ) -> None:
     settings = RerankerSettings(cross_encoder_dir=cross_encoder_dir, cross_encoder_batch_size=3)
@@ -407,9 +407,7 @@ async def test_the_judge_gets_batches_with_the_requests_time_and_model() -> None
         (grpc.StatusCode.RESOURCE_EXHAUSTED, "RESOURCE_EXHAUSTED"),
     ],
 )
-async def test_a_judge_that_fails_leaves_the_fused_order(
-    answer: list[float] | grpc.StatusCode, reason: str
-) -> None:
+async def test_a_failing_judge_leaves_the_order(answer: list[float] | grpc.StatusCode, reason: str) -> None:
     async with judged_by(judge_by(lambda _request: answer)) as stub:
         response = await rerank(stub, options_pb2.RERANK_STRATEGY_LLM)
     assert order(response) == FUSED

@@ -42,9 +42,7 @@ async def test_a_field_that_cannot_be_counted_is_named(retrieve: Any, shelves: s
     assert violations == {"facets[1]", "facets[2]"}
 
 
-async def test_values_are_counted_by_document_and_the_most_frequent_come_first(
-    retrieve: Any, shelves: str
-) -> None:
+async def test_values_count_by_document_and_the_most_frequent_are_first(retrieve: Any, shelves: str) -> None:
     found = await retrieve("nothing like it", [shelves], facets=[TEAM, "tags", OWNER, "long", "whole"])
     assert [each.field for each in found.facets] == [TEAM, "tags", OWNER, "long", "whole"]
     assert list(counts(found, TEAM).items()) == [('"red"', 2), ('"blue"', 1), ("null", 1)]

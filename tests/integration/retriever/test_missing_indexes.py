@@ -124,9 +124,7 @@ async def assert_serving(target: str) -> None:
         assert answer.status == health_pb2.HealthCheckResponse.SERVING
 
 
-async def test_vectors_find_all_where_the_building_of_a_keyword_index_has_just_begun(
-    site: Site, target: str
-) -> None:
+async def test_vectors_find_all_while_a_keyword_index_is_being_built(site: Site, target: str) -> None:
     await site.connection.execute(f"DROP INDEX {site.board}_bm25")
     async with site.connection.transaction(), asyncio.timeout(PATIENCE_SECONDS):
         # The build waits for this lock. A concurrent one has created the index by then, without a page.
@@ -141,9 +139,7 @@ async def test_vectors_find_all_where_the_building_of_a_keyword_index_has_just_b
     assert (len(found.passages), list(found.degraded)) == (len(TEXTS), [])
 
 
-async def test_a_dropped_index_is_named_until_upkeep_has_built_it_and_no_replica_goes_down(
-    site: Site, target: str
-) -> None:
+async def test_a_dropped_index_is_named_until_it_is_built_and_none_goes_down(site: Site, target: str) -> None:
     assert len((await search(target, "guides", "board")).passages) == 2 * len(TEXTS)
     await site.connection.execute(f"DROP INDEX {site.board}_bm25")
     found = await search_that_leaves_out(target, 1)
@@ -156,9 +152,7 @@ async def test_a_dropped_index_is_named_until_upkeep_has_built_it_and_no_replica
     assert await site.rebuild_due() == 0
 
 
-async def test_an_index_whose_build_was_interrupted_is_not_searched_and_built_anew(
-    site: Site, target: str
-) -> None:
+async def test_an_index_half_built_is_not_searched_and_is_built_anew(site: Site, target: str) -> None:
     await site.connection.execute(
         "UPDATE pg_index SET indisvalid = false WHERE indexrelid = $1::text::regclass", f"{site.board}_bm25"
     )

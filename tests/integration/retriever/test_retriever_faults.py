@@ -103,9 +103,7 @@ async def calling(target: str) -> AsyncIterator[Any]:
         yield retrieve
 
 
-async def test_a_model_that_hangs_leaves_the_keyword_results_in_time(
-    database_url: str, serve_retriever: Any
-) -> None:
+async def test_a_model_that_hangs_leaves_keyword_results(database_url: str, serve_retriever: Any) -> None:
     async with (
         serve_retriever(database_url, HangingEmbedder(), arm_timeout_seconds=2) as target,
         calling(target) as retrieve,

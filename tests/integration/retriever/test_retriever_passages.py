@@ -110,9 +110,7 @@ async def test_a_filter_changes_no_similarity_and_no_best_hit(retrieve: Client, 
         assert max(common, key=kept.__getitem__, default="") == max(common, key=known.__getitem__, default="")
 
 
-async def test_filters_reach_documents_by_id_and_see_no_more_than_the_caller(
-    corpus: Any, retrieve: Client
-) -> None:
+async def test_filters_reach_documents_by_id_and_see_as_the_caller(corpus: Any, retrieve: Client) -> None:
     everything = await retrieve(collections=["drafts"], principals="group:board")
     assert texts(everything) == {LEASES, SECRET}
     for candidate in everything.passages:
@@ -123,9 +121,7 @@ async def test_filters_reach_documents_by_id_and_see_no_more_than_the_caller(
         assert texts(hidden) == {candidate.chunk.text} - {SECRET}
 
 
-async def test_adjacent_chunks_stand_in_document_order_without_repeating_text(
-    corpus: Any, retrieve: Client
-) -> None:
+async def test_adjacent_chunks_are_in_order_without_repeating_text(corpus: Any, retrieve: Client) -> None:
     text = "One is the first. Two is the second. Leases come third. Four is the fourth. Five ends it."
     spans = [(0, 20), (17, 40), (36, 58), (55, 78), (75, len(text))]
     await corpus.collection("novel", readers=["user:reader"])
@@ -250,9 +246,7 @@ async def test_what_changed_or_was_hidden_since_the_search_is_not_read(corpus: A
     assert await read() == set()
 
 
-async def test_chunks_of_a_partition_that_was_replaced_are_looked_for_in_the_new_one(
-    corpus: Any, stub: Any
-) -> None:
+async def test_chunks_of_a_replaced_partition_are_looked_for_in_the_new(corpus: Any, stub: Any) -> None:
     [chunk_id] = await corpus.collection("rebuilt", [LEASES])
     selection = pb.CollectionChunks(collection_id="rebuilt", chunk_ids=[str(chunk_id)])
     request = pb.FetchChunksRequest(selections=[selection])
@@ -267,9 +261,7 @@ async def test_chunks_of_a_partition_that_was_replaced_are_looked_for_in_the_new
     assert len((await stub.FetchChunks(request, timeout=20)).chunks) == 1
 
 
-async def test_a_collection_that_is_named_again_is_searched_as_it_is_now(
-    corpus: Any, retrieve: Client
-) -> None:
+async def test_a_collection_named_again_is_searched_as_it_is_now(corpus: Any, retrieve: Client) -> None:
     await corpus.collection("known", [LEASES, BREAD], readers=["user:clerk"])
 
     async def found() -> set[str]:

@@ -92,9 +92,7 @@ async def test_another_embedding_model_is_refused_with_both_names(corpus: Any, r
 # Faults
 
 
-async def test_a_collection_of_another_lexical_backend_is_searched_by_vector_only(
-    corpus: Any, retrieve: Client
-) -> None:
+async def test_with_another_lexical_backend_vectors_alone_are_searched(corpus: Any, retrieve: Client) -> None:
     await corpus.collection("foreign", [LEASES], lexical_backend="elsewhere", readers=["user:archivist"])
     found = await retrieve(collections=["foreign"], principals="user:archivist")
     assert texts(found) == {LEASES}
@@ -131,9 +129,7 @@ async def test_a_lost_bm25_index_degrades_and_is_not_shown(corpus: Any, retrieve
     assert table not in caught.value.message
 
 
-async def test_a_collection_deleted_during_the_search_may_be_asked_for_again(
-    corpus: Any, retrieve: Client
-) -> None:
+async def test_a_collection_deleted_meanwhile_may_be_asked_for_again(corpus: Any, retrieve: Client) -> None:
     await corpus.collection("gone", [LEASES], readers=["user:archivist"])
     await corpus.connection.execute(f"DROP TABLE chunks_p{await corpus.partition('gone')}")
     with pytest.raises(UnavailableError) as caught:
@@ -246,9 +242,7 @@ async def test_the_semantic_score_is_the_cosine_similarity(corpus: Any, retrieve
         assert not candidate.explanation.HasField("keyword")
 
 
-async def test_vectors_come_where_they_are_asked_for_and_with_the_passages_alone(
-    corpus: Any, retrieve: Client
-) -> None:
+async def test_vectors_come_if_asked_for_and_with_the_passages_alone(corpus: Any, retrieve: Client) -> None:
     options = Options(mode=options_pb2.RETRIEVAL_MODE_KEYWORD, adjacent_chunks=1)
     assert not any(each.vector for each in (await retrieve("leases", ["guides"], options)).passages)
     found = await retrieve("leases", ["guides"], options, include_vectors=True)
@@ -354,9 +348,7 @@ async def test_search_list_and_scan_can_be_set_for_one_request(retrieve: Client)
         assert texts(await retrieve(collections=["guides"], options=options)) == {LEASES, LEADER, BREAD}
 
 
-async def test_a_collections_defaults_hold_where_the_request_sets_nothing(
-    corpus: Any, retrieve: Client
-) -> None:
+async def test_a_collections_defaults_hold_if_a_request_sets_none(corpus: Any, retrieve: Client) -> None:
     await corpus.collection(
         "tuned",
         [LEASES, LEADER, BREAD],

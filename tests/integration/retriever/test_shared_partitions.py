@@ -65,9 +65,7 @@ async def test_everything_is_searched_at_the_cost_of_its_partitions(search_arms:
 
 
 @pytest.mark.parametrize("collection_ids", [("leases",), ()], ids=["one", "all"])
-async def test_the_limit_is_filled_by_what_may_be_found(
-    search_arms: Any, collection_ids: tuple[str, ...]
-) -> None:
+async def test_the_limit_is_filled_by_the_findable(search_arms: Any, collection_ids: tuple[str, ...]) -> None:
     found = await search_arms(*collection_ids, limit=2)
     assert all(len(each.hits) <= 2 for each in found)
     assert sum(len(each.hits) == 2 for each in found) >= 2

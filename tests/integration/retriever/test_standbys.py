@@ -162,9 +162,7 @@ async def test_vectors_are_searched_on_a_standby_and_words_where_the_engine_can(
             assert chunk_id in await searches.found("keyword")
 
 
-async def test_whoever_says_what_it_has_written_finds_it(
-    installation: Installation, serve_retriever: Any
-) -> None:
+async def test_who_says_what_was_written_finds_it(installation: Installation, serve_retriever: Any) -> None:
     async with searching(installation, serve_retriever) as searches:
         await installation.stop_replaying()
         chunk_id, position = await installation.add()

@@ -40,7 +40,7 @@ async def test_a_service_that_is_down_is_an_error_without_its_address(probe: Sim
     assert caught.value.message == "the probe is not available"
 
 
-async def test_a_service_that_says_it_is_ready_again_answers_those_who_knew_it_was_down(
+async def test_a_service_ready_again_answers_those_who_knew_it_was_down(
     probe: SimpleNamespace,
 ) -> None:
     with socket.socket() as holder:
@@ -269,7 +269,7 @@ async def test_a_stream_of_a_process_that_stops_answering_ends_within_seconds(pr
             ended.set()
 
 
-async def test_a_replica_that_hangs_is_tried_again_by_connecting_alone_until_it_answers(
+async def test_a_hanging_replica_is_tried_by_connecting_until_it_answers(
     probe: SimpleNamespace,
 ) -> None:
     hung, other = Hanging(), Hanging()
@@ -354,9 +354,7 @@ async def test_a_slow_server_that_says_it_is_at_work_is_waited_for(probe: Simple
     assert attempts == 2
 
 
-async def test_the_caller_goes_along_and_cannot_be_widened_by_hand(
-    reach: Any, probe: SimpleNamespace
-) -> None:
+async def test_the_caller_goes_along_and_is_not_widened_by_hand(reach: Any, probe: SimpleNamespace) -> None:
     seen: list[tuple[str, ...]] = []
 
     async def look(text: str) -> str:

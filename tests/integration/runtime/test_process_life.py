@@ -53,9 +53,7 @@ async def test_a_port_in_use_ends_the_process(start: Any) -> None:
 
 
 @pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])
-async def test_a_running_request_finishes_after_the_signal(
-    start: Any, probe: SimpleNamespace, stop: signal.Signals
-) -> None:
+async def test_a_request_outlives_a_signal(start: Any, probe: SimpleNamespace, stop: signal.Signals) -> None:
     process = await start(drain_seconds=0.2, log_level="debug")
     port = (await process.event("service_started"))["port"]
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:

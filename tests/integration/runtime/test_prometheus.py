@@ -26,9 +26,7 @@ def samples(text: str) -> list[Any]:
     return [sample for family in families for sample in family.samples]
 
 
-async def test_a_call_is_in_the_metrics_with_the_trace_that_it_is_part_of(
-    start: Any, probe: SimpleNamespace
-) -> None:
+async def test_a_call_is_in_the_metrics_with_its_trace(start: Any, probe: SimpleNamespace) -> None:
     async with OtlpCollector() as collector:
         process = await start(metrics_port=0, otlp_endpoint=collector.endpoint, drain_seconds=0)
         metrics = (await process.event("metrics_served"))["port"]

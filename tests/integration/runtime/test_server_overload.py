@@ -81,7 +81,7 @@ async def test_what_gets_no_turn_in_time_is_refused_with_the_time_to_wait(probe:
     assert ("retry-after", "1") in tuple(caught.value.trailing_metadata() or ())
 
 
-async def test_beside_a_clients_full_queue_anothers_single_request_is_worked_on_next(
+async def test_beside_a_full_queue_anothers_request_is_worked_on_next(
     probe: SimpleNamespace,
 ) -> None:
     admission = Admission(max_wait_seconds=60)
@@ -111,7 +111,7 @@ async def test_what_belongs_to_a_chat_that_has_begun_waits_for_its_turn(probe: S
         assert (await call).text == "begun"
 
 
-async def test_calls_made_for_a_chat_that_has_begun_say_so_from_service_to_service(
+async def test_calls_for_a_chat_that_has_begun_say_so_to_each_service(
     probe: SimpleNamespace,
 ) -> None:
     seen: list[bool] = []

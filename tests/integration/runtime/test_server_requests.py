@@ -223,9 +223,7 @@ async def test_cancellation_travels_over_two_hops(reach: Any, probe: SimpleNames
                 await ended.wait()
 
 
-async def test_context_is_right_inside_a_streaming_handler_and_its_tasks(
-    reach: Any, probe: SimpleNamespace
-) -> None:
+async def test_context_is_right_in_a_stream_and_its_tasks(reach: Any, probe: SimpleNamespace) -> None:
     seen: list[tuple[tuple[str, ...], bool]] = []
 
     async def note() -> None:

@@ -60,9 +60,7 @@ def details(error: grpc.aio.AioRpcError, kind: type[Any]) -> list[Any]:
 
 
 @pytest.mark.parametrize("method", ["Look", "Follow"])
-async def test_a_domain_error_arrives_with_one_error_info(
-    reach: Any, probe: SimpleNamespace, method: str
-) -> None:
+async def test_a_domain_error_has_one_error_info(reach: Any, probe: SimpleNamespace, method: str) -> None:
     error = NotFoundError("COLLECTION_NOT_FOUND", "no collection x", metadata={"collection_id": "x"})
     async with reach(**failing(error)) as stub:
         seen = await outcome(stub, probe, method)
@@ -84,9 +82,7 @@ async def test_every_wrong_field_is_named(reach: Any, probe: SimpleNamespace, me
     ]
 
 
-async def test_a_thousand_wrong_fields_still_arrive_as_invalid_argument(
-    reach: Any, probe: SimpleNamespace
-) -> None:
+async def test_a_thousand_wrong_fields_are_invalid_argument(reach: Any, probe: SimpleNamespace) -> None:
     violations = [FieldViolation(f"metadata.key_{n}", "x" * 500) for n in range(1000)]
     async with reach(**failing(InvalidArgumentError(violations))) as stub:
         seen = from_rpc_error(await outcome(stub, probe, "Look"))
@@ -172,9 +168,7 @@ async def test_all_four_kinds_of_method_work(reach: Any, probe: SimpleNamespace)
 
 
 @pytest.mark.parametrize("method", ["Look", "Follow"])
-async def test_each_rpc_is_logged_once_without_its_payload(
-    reach: Any, probe: SimpleNamespace, method: str
-) -> None:
+async def test_an_rpc_is_logged_once_without_payload(reach: Any, probe: SimpleNamespace, method: str) -> None:
     with structlog.testing.capture_logs() as logs:
         async with reach(**failing(NotFoundError("NO", "none"))) as stub:
             await outcome(stub, probe, method)

@@ -113,9 +113,7 @@ async def test_health_checks_leave_no_span(start: Any, probe: SimpleNamespace) -
         assert [span.name for span in collector.spans()] == [f"/{probe.SERVICE}/Look"]
 
 
-async def test_a_collector_that_is_away_costs_one_warning_and_no_failure(
-    start: Any, probe: SimpleNamespace
-) -> None:
+async def test_a_missing_collector_costs_a_warning_and_no_error(start: Any, probe: SimpleNamespace) -> None:
     process = await start(otlp_endpoint="http://127.0.0.1:1", drain_seconds=0)
     port = (await process.event("service_started"))["port"]
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:

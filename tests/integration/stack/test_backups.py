@@ -162,9 +162,7 @@ async def test_a_backup_never_replaces_what_is_there(site: Site, tmp_path: Path)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-async def test_a_backup_that_is_cut_off_is_no_backup(
-    site: Site, tmp_path: Path, number: signal.Signals
-) -> None:
+async def test_a_backup_cut_off_is_no_backup(site: Site, tmp_path: Path, number: signal.Signals) -> None:
     await site.store("manuals")
     async with site.connected() as connection, connection.transaction():
         # pg_dump waits for this lock; what it had written before is there.
@@ -254,9 +252,7 @@ async def test_a_restore_that_was_interrupted_goes_on_and_no_service_starts_befo
     assert await empty.value("SELECT count(*) FROM schema_migrations") > 0
 
 
-async def test_what_another_backup_left_is_not_taken_for_this_one(
-    site: Site, empty: Site, tmp_path: Path
-) -> None:
+async def test_what_another_backup_left_is_not_taken(site: Site, empty: Site, tmp_path: Path) -> None:
     await back_up(site.url, tmp_path / "before", quiet)
     manifest = Manifest.of(tmp_path / "before")
     async with open_pool(settings_of(empty.url)) as pool:
@@ -285,9 +281,7 @@ async def test_a_backup_of_an_earlier_release_is_migrated(
     assert await empty.found("manuals", "painted pumps") == [TEXTS[1]]
 
 
-async def test_what_was_erased_after_the_backup_is_erased_again(
-    site: Site, empty: Site, tmp_path: Path
-) -> None:
+async def test_what_was_erased_afterwards_is_erased_again(site: Site, empty: Site, tmp_path: Path) -> None:
     await site.store("manuals", [*TEXTS, "Gone before the backup"])
     await site.store("board")
     await site.erase("manuals", "Gone before the backup")
@@ -336,9 +330,7 @@ async def test_an_erasure_of_an_earlier_release_is_known_by_its_hashes(
     assert await empty.texts("manuals") == [TEXTS[0], TEXTS[2]]
 
 
-async def test_what_the_backup_holds_by_law_stays_and_is_named(
-    site: Site, empty: Site, tmp_path: Path
-) -> None:
+async def test_what_a_backup_holds_by_law_stays_named(site: Site, empty: Site, tmp_path: Path) -> None:
     await site.store("manuals")
     await site.hold("manuals", TEXTS[1])
     await back_up(site.url, tmp_path / "backup", quiet)

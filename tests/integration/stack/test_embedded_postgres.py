@@ -221,9 +221,7 @@ async def test_stopping_removes_the_socket_and_every_process(
     assert end_of(family) == []
 
 
-async def test_the_socket_directory_of_a_killed_run_is_removed_by_the_next(
-    data_dir: Path, tmp_path: Path
-) -> None:
+async def test_a_killed_runs_socket_directory_is_removed_by_the_next(data_dir: Path, tmp_path: Path) -> None:
     left = tmp_path / "left"
     left.mkdir()
     (data_dir / "socket_dir").write_text(str(left))

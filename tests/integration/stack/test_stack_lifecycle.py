@@ -120,9 +120,7 @@ def test_a_data_directory_in_use_is_one_clear_line(start: Start, data_dir: Path)
     assert first.process.poll() is None
 
 
-def test_a_failed_migration_stops_everything_and_shows_its_log(
-    start: Start, data_dir: Path, end_of: EndOf
-) -> None:
+def test_a_failed_migration_stops_all_and_shows_its_log(start: Start, data_dir: Path, end_of: EndOf) -> None:
     stack = start(data_dir, migrate="raise SystemExit('the schema is newer than this version')")
     assert stack.process.wait(60) == 1
     error = stack.stderr()

@@ -152,9 +152,7 @@ async def test_a_step_that_takes_too_long_is_ended(supervisor: Supervisor) -> No
         await supervisor.run(command("migrate", STUBBORN, grace_seconds=0.1), timeout_seconds=0.2)
 
 
-async def test_a_child_that_ignores_the_stop_signal_is_killed(
-    tmp_path: Path, is_gone: Callable[[int], bool]
-) -> None:
+async def test_a_child_that_does_not_stop_is_killed(tmp_path: Path, is_gone: Callable[[int], bool]) -> None:
     async with Supervisor(tmp_path) as supervisor:
         child = await supervisor.start(command("stubborn", STUBBORN, grace_seconds=0.1))
         await first_line(child)
@@ -180,9 +178,7 @@ async def test_children_stop_in_reverse_order(tmp_path: Path) -> None:
     assert stops.read_text().split() == ["third", "second", "first"]
 
 
-async def test_a_stop_that_is_cancelled_still_ends_the_child(
-    tmp_path: Path, is_gone: Callable[[int], bool]
-) -> None:
+async def test_a_cancelled_stop_ends_the_child(tmp_path: Path, is_gone: Callable[[int], bool]) -> None:
     stubborn = await ChildProcess.start(
         command("stubborn", STUBBORN, grace_seconds=0.3), tmp_path / "stubborn.log"
     )

@@ -138,9 +138,7 @@ async def test_a_viewer_that_crashes_for_good_is_reported_and_the_rest_goes_on(
 
 
 @pytest.mark.usefixtures("installed")
-async def test_traces_older_than_a_week_are_deleted_at_the_start(
-    tmp_path: Path, environment: dict[str, str]
-) -> None:
+async def test_traces_older_than_a_week_go_at_the_start(tmp_path: Path, environment: dict[str, str]) -> None:
     async with running_viewer(tmp_path, 0, environment, print) as viewer:
         assert viewer is not None
     path, body = (tmp_path / "viewer/posted").read_text().split(" ", 1)

@@ -75,9 +75,7 @@ def test_breaking_notices_all_but_what_is_new(
     assert (buf(protos, "breaking", after, "--against", before).returncode != 0) == is_breaking
 
 
-def test_an_rpc_without_idempotency_level_is_noticed(
-    protos: ModuleType, edited: Path, tmp_path: Path
-) -> None:
+def test_a_missing_idempotency_level_is_noticed(protos: ModuleType, edited: Path, tmp_path: Path) -> None:
     edit(edited, "reranker_service.proto", "    option idempotency_level = NO_SIDE_EFFECTS;\n", "")
     descriptors = protos.image(edited, tmp_path / "image.binpb").read_bytes()
     assert protos.rpcs_without_idempotency(descriptors) == ["RerankerService.Rerank"]

@@ -17,9 +17,7 @@ from groundline_cli.evaluation.sets import DatasetError, EvaluationSet, Query
         ([1.0, 2.0], 1.0, 2.0),
     ],
 )
-def test_percentiles_are_values_that_were_measured(
-    values: list[float], share: float, expected: float
-) -> None:
+def test_percentiles_are_measured_values(values: list[float], share: float, expected: float) -> None:
     assert percentile(values, share) == expected
 
 

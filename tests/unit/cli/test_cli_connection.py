@@ -136,9 +136,7 @@ def test_a_key_that_others_may_read_is_refused(config_file: Path) -> None:
     assert "work-key" not in str(raised.value)
 
 
-def test_the_default_profile_comes_after_the_suite_of_this_directory(
-    tmp_path: Path, config_file: Path
-) -> None:
+def test_the_default_profile_comes_after_this_directorys_suite(tmp_path: Path, config_file: Path) -> None:
     default = find_connection(None, None, directory=tmp_path, config_file=config_file)
     assert default == Connection("https://work.example", "work-key")
     write_ready_file(tmp_path, {"gateway": "http://127.0.0.1:8080", "api_key": "local-key"})
@@ -146,9 +144,7 @@ def test_the_default_profile_comes_after_the_suite_of_this_directory(
     assert local.gateway == "http://127.0.0.1:8080"
 
 
-def test_a_named_profile_comes_before_it(
-    tmp_path: Path, config_file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_named_profile_is_first(tmp_path: Path, config_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAB_KEY", "lab-key")
     write_ready_file(tmp_path, {"gateway": "http://127.0.0.1:8080", "api_key": "local-key"})
     named = find_connection(None, None, directory=tmp_path, config_file=config_file, profile_name="lab")

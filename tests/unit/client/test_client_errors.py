@@ -75,9 +75,7 @@ def test_the_event_that_ends_a_chat_is_an_error_like_others() -> None:
 @pytest.mark.parametrize(
     ("header", "seconds"), [("7", 7), ("soon", None), ("Fri, 01 Jan 2021 00:00:00 GMT", 0)]
 )
-def test_the_header_says_when_to_come_again_where_the_body_does_not(
-    header: str, seconds: float | None
-) -> None:
+def test_the_header_says_when_to_come_if_the_body_does_not(header: str, seconds: float | None) -> None:
     assert ApiError.from_response(429, "busy", header).retry_after_seconds == seconds
 
 

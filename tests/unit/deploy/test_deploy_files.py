@@ -85,9 +85,7 @@ def test_compose_gives_every_process_its_settings_and_the_address_of_others(path
         ("retriever", "GROUNDLINE_WEAVIATE__HTTP_URL", "http://weaviate:80", "is sent to weaviate:80"),
     ],
 )
-def test_what_is_wrong_with_an_environment_is_reported(
-    service: str, variable: str, value: str, expected: str
-) -> None:
+def test_an_unsound_environment_is_reported(service: str, variable: str, value: str, expected: str) -> None:
     services = composed(COMPOSE, WITH_WEAVIATE)
     services[service]["environment"][variable] = value
     assert any(expected in problem for problem in problems(services))

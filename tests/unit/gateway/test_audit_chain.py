@@ -133,8 +133,6 @@ def test_a_line_is_an_entry_or_nothing(line: bytes, fields: dict[str, Any] | Non
         ({"status": 200}, ""),
     ],
 )
-def test_changes_and_refusals_are_recorded_and_reads_where_they_are_wanted(
-    fields: dict[str, Any], kinds: str
-) -> None:
+def test_changes_and_refusals_are_recorded_and_reads_if_wanted(fields: dict[str, Any], kinds: str) -> None:
     assert is_recorded(fields, with_reads=False) is (kinds == "change")
     assert is_recorded(fields, with_reads=True) is (kinds != "")

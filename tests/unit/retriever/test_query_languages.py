@@ -94,9 +94,7 @@ async def test_a_question_is_searched_for_in_the_other_language_if_texts_are_in_
 @pytest.mark.parametrize(
     ("own", "other", "weights"), [(8.0, 2.0, [0.075, 0.3]), (2.0, 8.0, [0.3, 0.3]), (0.0, 8.0, [0.3, 0.3])]
 )
-def test_words_of_a_translation_that_match_less_count_less(
-    own: float, other: float, weights: list[float]
-) -> None:
+def test_words_of_a_looser_translation_count_less(own: float, other: float, weights: list[float]) -> None:
     def keyword(score: float) -> ArmHits:
         hit = Hit(1, score, "guides", 0, 0, passage_pb2.SOURCE_TYPE_FILE, b"")
         return ArmHits(KEYWORD, [hit] if score else [])

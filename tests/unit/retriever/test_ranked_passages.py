@@ -151,7 +151,7 @@ async def test_a_model_orders_the_texts_of_the_window_and_the_rest_is_cut() -> N
 
 
 @pytest.mark.parametrize("reranker", [FakeReranker(error=DOWN), FakeReranker({"1": 1.0})])
-async def test_without_the_models_scores_the_fused_order_stands_and_is_declared(
+async def test_without_the_models_scores_the_fused_order_is_declared(
     reranker: FakeReranker,
 ) -> None:
     response = await kept(FakeStore({"guides": []}), RankOptions(strategy=CROSS_ENCODER), reranker=reranker)

@@ -147,7 +147,7 @@ async def test_nothing_to_read_is_nothing_found() -> None:
 
 
 @pytest.mark.parametrize("arm", ARMS)
-async def test_one_failing_arm_leaves_the_others_results_marked(
+async def test_a_failing_arm_leaves_the_other_marked(
     arm: reranker_service_pb2.SearchArm.ValueType,
 ) -> None:
     response = await retrieve(FakeStore({"guides": []}, failing={arm}))

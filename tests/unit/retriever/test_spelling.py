@@ -48,9 +48,7 @@ def test_a_word_is_left_as_it_is(query: str) -> None:
         ("GALLWAY", [("GALLWAY", "GALWAY")]),
     ],
 )
-def test_a_word_with_a_mistake_is_the_nearest_of_the_passages(
-    query: str, expected: list[tuple[str, str]]
-) -> None:
+def test_a_wrong_word_is_the_nearest_of_the_passages(query: str, expected: list[tuple[str, str]]) -> None:
     assert found(query) == expected
 
 

@@ -167,7 +167,7 @@ async def test_who_comes_first_is_served_first(full: Guests) -> None:
     assert full.served[LEAST:] == ["first", "second"]
 
 
-async def test_beside_a_clients_full_queue_anothers_single_request_gets_the_next_place(
+async def test_beside_a_full_queue_anothers_single_request_gets_the_next_place(
     full_of_ann: Guests,
 ) -> None:
     full_of_ann.come("bob", "bob")
@@ -229,7 +229,7 @@ async def test_in_a_full_queue_the_client_with_most_requests_makes_room_for_anot
     assert (bob.done(), guests.admission.waiting) == (False, MAX_WAITING)
 
 
-async def test_a_client_that_holds_all_places_comes_last_although_its_chats_have_begun(
+async def test_a_client_with_all_places_comes_last_although_its_chats_have_begun(
     full_of_ann: Guests,
 ) -> None:
     with begun():
@@ -252,9 +252,7 @@ async def test_a_chat_that_has_begun_comes_before_what_is_new(full: Guests) -> N
     assert full.served[LEAST:] == ["begun"]
 
 
-async def test_a_chat_that_has_begun_waits_as_long_as_its_deadline_allows(
-    clock: Clock, in_a_minute: None
-) -> None:
+async def test_a_begun_chat_waits_as_long_as_its_deadline_allows(clock: Clock, in_a_minute: None) -> None:
     admission = Admission(max_wait_seconds=0.5, clock=clock)
     async with guests_of(admission) as guests:
         await take(admission, clock, 20)
@@ -397,9 +395,7 @@ async def test_of_a_client_with_one_place_chats_that_have_begun_leave_each_fourt
     ]
 
 
-async def test_a_client_alone_has_all_places_however_short_the_processor_is(
-    sharing: Guests, clock: Clock
-) -> None:
+async def test_a_client_alone_has_all_places_on_a_short_processor(sharing: Guests, clock: Clock) -> None:
     clock.now += 11  # Bob has gone
     sharing.fill("ann")
     await settle()

@@ -62,9 +62,7 @@ def test_a_page_has_its_default_size_and_at_most_a_thousand_entries(asked: int, 
         pytest.param(REQUEST, ANN, "W" * 4000, id="long"),
     ],
 )
-def test_a_token_that_the_list_has_not_returned_is_refused(
-    request_: Message, caller: Caller, token: str
-) -> None:
+def test_a_token_that_no_list_returned_is_refused(request_: Message, caller: Caller, token: str) -> None:
     with pytest.raises(InvalidArgumentError) as raised:
         TOKENS.key_in(with_token(request_, token), caller)
 

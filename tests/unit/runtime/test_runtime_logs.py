@@ -58,9 +58,7 @@ def test_less_severe_events_are_dropped(lines: Callable[[], list[dict[str, Any]]
         "Authorization: hunter2",
     ],
 )
-def test_credentials_in_an_exceptions_text_are_masked(
-    lines: Callable[[], list[dict[str, Any]]], text: str
-) -> None:
+def test_credentials_in_exceptions_are_masked(lines: Callable[[], list[dict[str, Any]]], text: str) -> None:
     try:
         raise RuntimeError(text)
     except RuntimeError:

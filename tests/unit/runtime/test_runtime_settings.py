@@ -35,7 +35,7 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.delenv(name)
 
 
-def test_all_that_is_wrong_is_named_with_its_variables_and_without_values(
+def test_all_mistakes_are_named_with_variables_without_values(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("GROUNDLINE_PROBE_API_KEY", "hunter2")
@@ -98,7 +98,7 @@ class GroupedSettings(ServiceSettings):
     model: Model = Model()
 
 
-def test_a_group_is_read_field_by_field_from_own_and_shared_variables(
+def test_a_group_is_read_by_field_from_own_and_shared_variables(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("GROUNDLINE_MODEL__THREADS", "2")

@@ -51,9 +51,7 @@ def test_queries_are_made_of_declarations() -> None:
         ("groundline.wait_seconds", "s", False, "groundline_wait_seconds"),
     ],
 )
-def test_names_are_translated_as_opentelemetry_says(
-    name: str, unit: str, is_counter: bool, expected: str
-) -> None:
+def test_names_are_as_opentelemetry_says(name: str, unit: str, is_counter: bool, expected: str) -> None:
     assert prometheus_name(name, unit, is_counter=is_counter) == expected
 
 

@@ -7,7 +7,7 @@ from groundline_validation import violations_of
 
 
 @pytest.mark.parametrize("method", methods(), ids=lambda method: method.full_name)
-def test_a_request_is_refused_for_the_field_that_is_beyond_its_limit_and_for_no_other(
+def test_a_request_is_refused_for_the_field_beyond_its_limit_alone(
     method: MethodDescriptor,
 ) -> None:
     base = smallest(method.input_type)

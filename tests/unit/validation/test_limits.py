@@ -238,9 +238,7 @@ def test_feedback_names_a_problem_of_bad_answers_only_and_comments_on_a_rating(
         (collection_pb2.ChunkingSettings(chunk_size=100, chunk_overlap=50), False),
     ],
 )
-def test_an_overlap_is_less_than_half_of_the_chunk(
-    settings: collection_pb2.ChunkingSettings, is_right: bool
-) -> None:
+def test_an_overlap_is_below_half_a_chunk(settings: collection_pb2.ChunkingSettings, is_right: bool) -> None:
     assert wrong_fields(settings) == ([] if is_right else ["chunk_overlap"])
 
 

@@ -51,9 +51,7 @@ def test_wrong_judgements_are_named_with_their_line(tmp_path: Path, qrels: str, 
         ([{"text": "x"}], "corpus.jsonl:1: id must be"),
     ],
 )
-def test_wrong_rows_are_named_with_their_line(
-    tmp_path: Path, corpus: list[dict[str, str]], message: str
-) -> None:
+def test_wrong_rows_are_named_by_line(tmp_path: Path, corpus: list[dict[str, str]], message: str) -> None:
     with pytest.raises(DatasetError, match=message):
         EvaluationSet.load(write_set(tmp_path, corpus=corpus))
 
@@ -85,9 +83,7 @@ def test_a_line_that_is_no_object_is_named(tmp_path: Path) -> None:
         ({"kind": 5}, "queries.jsonl:1: kind must be a text"),
     ],
 )
-def test_wrong_expectations_are_named_with_their_line(
-    tmp_path: Path, query: dict[str, Any], message: str
-) -> None:
+def test_wrong_expectations_are_named_by_line(tmp_path: Path, query: dict[str, Any], message: str) -> None:
     with pytest.raises(DatasetError, match=message):
         EvaluationSet.load(write_set(tmp_path, queries=[{"id": "q1", "text": "first", **query}]))
 
