@@ -1,7 +1,7 @@
 """Context of a handler's request, and requests that end early."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,6 +23,32 @@ from groundline_tests.runtime import serve
 
 def limited_to(seconds: float) -> ServiceSettings:
     return ServiceSettings.model_construct(default_timeout_seconds=seconds)
+
+
+class Hanging:
+    """A handler that waits for ever, and says when it began and when it was ended."""
+
+    def __init__(self) -> None:
+        self.begun, self.ended = asyncio.Event(), asyncio.Event()
+
+    async def __call__(self, text: str) -> str:
+        self.begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.ended.set()
+        return text
+
+
+def noting[Seen](look_at: Callable[[], Seen]) -> tuple[list[Seen], Callable[[str], Awaitable[str]]]:
+    """Return a handler that notes what it sees of its request, and what it has seen."""
+    seen: list[Seen] = []
+
+    async def look(text: str) -> str:
+        seen.append(look_at())
+        return text
+
+    return seen, look
 
 
 async def raw_look(probe: SimpleNamespace, target: str, metadata: Any, seconds: float | None = None) -> Any:
@@ -59,19 +85,11 @@ async def test_a_request_that_is_no_message_of_its_type_is_invalid_argument(prob
 
 
 async def test_a_handler_that_outlives_the_default_deadline_is_ended(probe: SimpleNamespace) -> None:
-    ended = asyncio.Event()
-
-    async def look(text: str) -> str:
-        try:
-            await asyncio.Event().wait()
-        finally:
-            ended.set()
-        return ""
-
-    async with serve(probe.application(probe.Servicer(look=look)), limited_to(0.05)) as target:
+    hanging = Hanging()
+    async with serve(probe.application(probe.Servicer(look=hanging)), limited_to(0.05)) as target:
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await raw_look(probe, target, ())
-        await ended.wait()
+        await hanging.ended.wait()
     assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
     assert from_rpc_error(caught.value).reason == "DEADLINE_EXCEEDED"
 
@@ -93,12 +111,7 @@ async def test_the_default_deadline_ends_a_stream_too(probe: SimpleNamespace) ->
 
 
 async def test_without_a_caller_deadline_the_default_is_what_remains(probe: SimpleNamespace) -> None:
-    seen: list[float | None] = []
-
-    async def look(text: str) -> str:
-        seen.append(remaining_seconds())
-        return text
-
+    seen, look = noting(remaining_seconds)
     async with serve(probe.application(probe.Servicer(look=look)), limited_to(500)) as target:
         await raw_look(probe, target, ())
         await raw_look(probe, target, (), seconds=1000)
@@ -112,20 +125,12 @@ async def test_without_a_caller_deadline_the_default_is_what_remains(probe: Simp
 async def test_the_callers_deadline_cancels_the_handler_and_is_logged_as_such(
     reach: Any, probe: SimpleNamespace
 ) -> None:
-    ended = asyncio.Event()
-
-    async def look(text: str) -> str:
-        try:
-            await asyncio.Event().wait()
-        finally:
-            ended.set()
-        return ""
-
+    hanging = Hanging()
     with structlog.testing.capture_logs() as logs:
-        async with reach(look=look) as stub:
+        async with reach(look=hanging) as stub:
             with pytest.raises(grpc.aio.AioRpcError) as caught:
                 await stub.Look(probe.Ask(), timeout=0.1)
-            await ended.wait()
+            await hanging.ended.wait()
     assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
     assert [entry["code"] for entry in logs if entry["event"] == "rpc_finished"] == ["DEADLINE_EXCEEDED"]
 
@@ -150,22 +155,13 @@ async def test_nothing_is_unpacked(probe: SimpleNamespace, compression: grpc.Com
 
 
 async def test_a_cancelled_call_cancels_its_handler(reach: Any, probe: SimpleNamespace) -> None:
-    begun, ended = asyncio.Event(), asyncio.Event()
-
-    async def look(text: str) -> str:
-        begun.set()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            ended.set()
-        return ""
-
-    async with reach(look=look) as stub:
+    hanging = Hanging()
+    async with reach(look=hanging) as stub:
         waiting = asyncio.ensure_future(_await(stub.Look(probe.Ask())))
-        await begun.wait()
+        await hanging.begun.wait()
         waiting.cancel()
         async with asyncio.timeout(10):
-            await ended.wait()
+            await hanging.ended.wait()
 
 
 async def test_leaving_a_stream_closes_the_handlers_generator(reach: Any, probe: SimpleNamespace) -> None:
@@ -187,24 +183,13 @@ async def test_leaving_a_stream_closes_the_handlers_generator(reach: Any, probe:
 
 @pytest.mark.parametrize("method", ["Look", "Follow"])
 async def test_cancellation_travels_over_two_hops(reach: Any, probe: SimpleNamespace, method: str) -> None:
-    begun, ended = asyncio.Event(), asyncio.Event()
-
-    async def wait_for_ever() -> None:
-        begun.set()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            ended.set()
-
-    async def look(text: str) -> str:
-        await wait_for_ever()
-        return ""
+    hanging = Hanging()
 
     async def follow(text: str) -> AsyncIterator[str]:
         yield "first"
-        await wait_for_ever()
+        await hanging(text)
 
-    async with reach(look=look, follow=follow) as backend:
+    async with reach(look=hanging, follow=follow) as backend:
 
         async def forward_look(text: str) -> str:
             return str((await backend.Look(probe.Ask())).text)
@@ -217,10 +202,10 @@ async def test_cancellation_travels_over_two_hops(reach: Any, probe: SimpleNames
         async with reach(look=forward_look, follow=forward_follow) as front:
             call = front.Look(probe.Ask()) if method == "Look" else _collect(front.Follow(probe.Ask()), [])
             waiting = asyncio.ensure_future(_await(call))
-            await begun.wait()
+            await hanging.begun.wait()
             waiting.cancel()
             async with asyncio.timeout(10):
-                await ended.wait()
+                await hanging.ended.wait()
 
 
 async def test_context_is_right_in_a_stream_and_its_tasks(reach: Any, probe: SimpleNamespace) -> None:
@@ -251,12 +236,7 @@ async def test_context_is_right_in_a_stream_and_its_tasks(reach: Any, probe: Sim
 async def test_a_narrower_deadline_reaches_the_next_service_and_its_end_is_an_error(
     reach: Any, probe: SimpleNamespace
 ) -> None:
-    seen: list[float | None] = []
-
-    async def backend_look(text: str) -> str:
-        seen.append(remaining_seconds())
-        return text
-
+    seen, backend_look = noting(remaining_seconds)
     async with reach(look=backend_look) as backend:
 
         async def look(text: str) -> str:
@@ -275,12 +255,7 @@ async def test_a_narrower_deadline_reaches_the_next_service_and_its_end_is_an_er
 
 
 async def test_a_trace_id_from_outside_is_the_requests_trace_id(probe: SimpleNamespace) -> None:
-    seen: list[str | None] = []
-
-    async def look(text: str) -> str:
-        seen.append(current_trace_id())
-        return text
-
+    seen, look = noting(current_trace_id)
     trace_id = "0af7651916cd43dd8448eb211c80319c"
     async with serve(probe.application(probe.Servicer(look=look))) as target:
         await raw_look(probe, target, (("traceparent", f"00-{trace_id}-b7ad6b7169203331-01"),))
