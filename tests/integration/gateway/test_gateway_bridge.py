@@ -88,18 +88,14 @@ async def test_identity_cannot_be_sent_along(gateway: Gateway, upstream: Upstrea
     assert call.remaining_seconds < 121
 
 
-async def test_a_body_beyond_the_gateways_limit_is_refused_in_openais_words(
-    gateway: Gateway, upstream: Upstream
-) -> None:
+async def test_a_body_beyond_the_limit_is_refused_openais_way(gateway: Gateway, upstream: Upstream) -> None:
     async with gateway.client() as client:
         response = await client.post("/v1/chat/completions", json=ASK | {"user": "x" * (65 << 10)})
     assert (response.status_code, response.json()["error"]["code"]) == (413, "body_too_large")
     assert upstream.calls == []
 
 
-async def test_whoever_leaves_a_stream_cancels_the_answer(
-    alice: openai.AsyncOpenAI, upstream: Upstream
-) -> None:
+async def test_who_leaves_a_stream_cancels_the_answer(alice: openai.AsyncOpenAI, upstream: Upstream) -> None:
     async def talks(request: Any, context: Any) -> Any:
         yield coordinator_service_pb2.ChatResponse(started=chat_pb2.ChatStarted(message_id="m"))
         yield coordinator_service_pb2.ChatResponse(delta=chat_pb2.ChatDelta(text="Well, "))

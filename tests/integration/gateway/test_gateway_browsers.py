@@ -33,9 +33,7 @@ async def test_no_other_origin_may_call_unless_it_is_named(
 
 
 @pytest.mark.parametrize("path", ["/api/answer", "/api/chat", "/api/collections/docs"])
-async def test_a_page_of_a_named_origin_is_told_that_it_may_call(
-    upstream: Any, shared: Any, path: str
-) -> None:
+async def test_a_page_of_a_named_origin_is_told_it_may_call(upstream: Any, shared: Any, path: str) -> None:
     gateway = await shared(cors_origins=[APP])
     async with gateway.client(None) as client:
         asked = await client.options(path, headers=preflight(APP, "PATCH"))
@@ -96,10 +94,7 @@ async def raw(client: httpx.AsyncClient, path: str, encodings: str) -> tuple[htt
 async def test_a_large_answer_is_compressed_for_whom_takes_it(
     upstream: Any, alice: httpx.AsyncClient, length: int, is_compressed: bool
 ) -> None:
-    async def answer(_request: Any, _context: Any) -> Any:
-        return coordinator_service_pb2.AnswerResponse(answer="words " * length)
-
-    upstream.on("Answer", answer)
+    upstream.gives(coordinator_service_pb2.AnswerResponse(answer="words " * length))
     plain, whole = await raw(alice, "/api/answer", "identity")
     response, body = await raw(alice, "/api/answer", "gzip, br")
 

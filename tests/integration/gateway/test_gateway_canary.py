@@ -98,9 +98,7 @@ async def test_each_service_with_a_candidate_has_the_share(
         assert "ListCollections" in {call.method for call in upstream.calls}
 
 
-async def test_a_candidate_asks_for_the_same_key(
-    upstream: Upstream, second_upstream: Upstream, tmp_path: Path
-) -> None:
+async def test_candidates_need_the_key(upstream: Upstream, second_upstream: Upstream, tmp_path: Path) -> None:
     async with canaried(upstream, second_upstream.port, tmp_path, "100") as (client, _):
         client.headers["x-api-key"] = "not-a-key-0123456789"
         assert set(await search(client, 5)) == {401}

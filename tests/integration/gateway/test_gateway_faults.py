@@ -25,9 +25,7 @@ def reason(response: httpx.Response) -> str:
 
 
 @pytest.mark.parametrize("path", ["/api/answer", "/api/chat"])
-async def test_a_service_that_is_down_is_said_at_once(
-    upstream: Any, launch: Any, unused: int, path: str
-) -> None:
+async def test_a_service_down_is_said_at_once(upstream: Any, launch: Any, unused: int, path: str) -> None:
     async with launch(coordinator_address=f"127.0.0.1:{unused}") as gateway, gateway.client() as client:
         response = await client.post(path, json={"query": "x"})
         health = await gateway.becomes(503)
@@ -91,9 +89,7 @@ def asking(path: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("path", ["/api/search", "/api/tables/query", "/api/answer", "/api/chat"])
-async def test_a_service_that_is_overloaded_says_when_to_come_again(
-    upstream: Any, gateway: Any, path: str
-) -> None:
+async def test_an_overloaded_service_says_when_to_come_again(upstream: Any, gateway: Any, path: str) -> None:
     async def refuse(_request: Any, context: Any) -> Any:
         await abort(context, ResourceExhaustedError("OVERLOADED", "try again later", retry_after_seconds=2.5))
 
@@ -175,9 +171,7 @@ async def test_searches_beyond_the_bound_are_refused_before_they_reach_a_service
     assert [call.method for call in upstream.calls[:3]] == ["Search", "Search", "Answer"]
 
 
-async def test_searches_of_a_client_wait_in_the_gateway_and_not_in_front_of_anothers(
-    upstream: Any, launch: Any
-) -> None:
+async def test_a_clients_searches_wait_in_the_gateway_not_before_anothers(upstream: Any, launch: Any) -> None:
     answers = asyncio.Event()
 
     async def search(_request: Any, _context: Any) -> Any:
@@ -354,9 +348,7 @@ async def test_what_a_hanging_replica_has_not_answered_is_answered_by_another(
     assert len(upstream.calls) == len(responses)
 
 
-async def test_a_service_that_does_not_call_itself_ready_is_better_than_none(
-    upstream: Any, launch: Any
-) -> None:
+async def test_a_service_that_is_not_ready_is_better_than_none(upstream: Any, launch: Any) -> None:
     """It can say what is wrong, or is only slow to answer health checks."""
     async with launch() as gateway, gateway.client() as client:
         await gateway.becomes(200)

@@ -104,9 +104,7 @@ async def test_nothing_is_answered_without_a_key(
         "/",
     ],
 )
-async def test_nothing_else_is_reached_with_a_key(
-    upstream: Any, channel: grpc.aio.Channel, path: str
-) -> None:
+async def test_nothing_else_is_reached_by_a_key(upstream: Any, channel: grpc.aio.Channel, path: str) -> None:
     error = await refusal(ask(channel, path))
 
     assert error.code() is grpc.StatusCode.UNIMPLEMENTED
@@ -128,9 +126,7 @@ async def test_a_key_is_for_its_scope_alone(upstream: Any, channel: grpc.aio.Cha
             assert upstream.calls == []
 
 
-async def test_a_service_sees_the_principals_the_deadline_and_not_the_key(
-    upstream: Any, channel: grpc.aio.Channel
-) -> None:
+async def test_a_service_sees_principals_and_not_the_key(upstream: Any, channel: grpc.aio.Channel) -> None:
     stub = coordinator_service_pb2_grpc.CoordinatorServiceStub(channel)
     forged = (("x-groundline-principals", "user:root"), ("x-groundline-transcoded", "true"))
     request = coordinator_service_pb2.AnswerRequest(query="x")
@@ -196,9 +192,7 @@ async def test_a_message_over_the_limit_reaches_no_service(upstream: Any, channe
     assert upstream.calls == []
 
 
-async def test_a_client_over_its_rate_is_told_when_to_come_back(
-    upstream: Any, launch: Any, unused: int
-) -> None:
+async def test_a_client_over_its_rate_is_told_to_wait(upstream: Any, launch: Any, unused: int) -> None:
     limits = {"rate_limit_per_minute": 1, "rate_limit_burst": 100}
     async with (
         launch(grpc_port=unused, **limits) as gateway,
@@ -271,7 +265,7 @@ async def reflect(
     return answers
 
 
-async def test_reflection_describes_the_rpcs_that_are_served_and_nothing_else(
+async def test_reflection_describes_the_served_rpcs_and_nothing_else(
     program: grpc.aio.Channel,
 ) -> None:
     for path in REFLECTION:
@@ -311,7 +305,7 @@ async def test_reflection_describes_the_rpcs_that_are_served_and_nothing_else(
         assert reranker.error_response.error_code == grpc.StatusCode.NOT_FOUND.value[0]
 
 
-async def test_streams_of_reflection_that_ask_nothing_hold_no_place_for_long(
+async def test_reflections_that_ask_nothing_hold_no_place_for_long(
     program: grpc.aio.Channel,
 ) -> None:
     idle: list[Any] = [

@@ -160,9 +160,7 @@ async def test_documents_of_several_keys_leave_some_to_each(upstream: Any, launc
     assert taken == [5, 2, 1, 1]
 
 
-async def test_requests_of_one_client_at_once_are_bounded_however_they_end(
-    upstream: Any, launch: Any
-) -> None:
+async def test_a_clients_requests_at_once_are_bounded_however_they_end(upstream: Any, launch: Any) -> None:
     go_on = asyncio.Event()
 
     async def wait(_request: Any, _context: Any) -> Any:
@@ -251,9 +249,7 @@ async def test_a_connection_that_does_not_say_what_it_speaks_ends(gateway: Any) 
 
 @pytest.mark.parametrize("key", [ALICE, "wrong"])
 @pytest.mark.parametrize("path", ["/api/chat", "/api/threads", "/v1/chat/completions", "/mcp", "/nowhere"])
-async def test_an_upgrade_to_another_protocol_is_refused_as_one(
-    upstream: Any, gateway: Any, path: str, key: str
-) -> None:
+async def test_an_upgrade_of_protocol_is_refused(upstream: Any, gateway: Any, path: str, key: str) -> None:
     async with connection(gateway) as (reader, writer):
         writer.write(
             f"GET {path} HTTP/1.1\r\nhost: x\r\nx-api-key: {key}\r\n"
@@ -298,9 +294,7 @@ async def test_another_transfer_encoding_is_the_clients_mistake(upstream: Any, g
         "/api/threads?pageToken=a%80",
     ],
 )
-async def test_an_address_that_is_no_text_is_refused(
-    upstream: Any, alice: httpx.AsyncClient, path: str
-) -> None:
+async def test_an_address_of_no_text_is_refused(upstream: Any, alice: httpx.AsyncClient, path: str) -> None:
     response = await alice.get(httpx.URL(str(alice.base_url).rstrip("/") + path))
 
     assert response.status_code == 400
@@ -309,9 +303,7 @@ async def test_an_address_that_is_no_text_is_refused(
 
 
 @pytest.mark.parametrize("thread", ["ü", "€", "\U0001f600", "\uffff"])
-async def test_an_address_may_hold_any_character(
-    upstream: Any, alice: httpx.AsyncClient, thread: str
-) -> None:
+async def test_an_address_holds_any_character(upstream: Any, alice: httpx.AsyncClient, thread: str) -> None:
     assert (await alice.get(f"/api/threads/{thread}")).status_code == 200
 
     assert upstream.calls[0].request.thread_id == thread

@@ -54,7 +54,7 @@ async def metered(shared: Any) -> AsyncIterator[Metered]:
         yield Metered(gateway, port, admin)
 
 
-async def test_metrics_show_requests_times_and_healthy_replicas_within_some_hundred_series(
+async def test_metrics_show_requests_times_and_replicas_in_some_hundred_series(
     metered: Metered,
 ) -> None:
     async with metered.gateway.client() as client:

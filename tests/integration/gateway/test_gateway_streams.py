@@ -88,27 +88,15 @@ async def test_large_events_stay_whole(upstream: Any, alice: httpx.AsyncClient) 
 
 
 async def test_a_sign_of_life_is_a_comment(upstream: Any, alice: httpx.AsyncClient) -> None:
-    async def chat(_request: Any, _context: Any) -> AsyncIterator[Any]:
-        yield coordinator_service_pb2.ChatResponse()
-        yield delta(1, "one")
-
-    async def watch(_request: Any, _context: Any) -> AsyncIterator[Any]:
-        yield ingestor_service_pb2.WatchJobResponse()
-
-    upstream.on("Chat", chat)
-    upstream.on("WatchJob", watch)
+    upstream.gives(coordinator_service_pb2.ChatResponse(), delta(1, "one"))
+    upstream.gives(ingestor_service_pb2.WatchJobResponse())
 
     assert (await alice.post("/api/chat", json={"query": "x"})).text.startswith(":\n\nevent: delta\n")
     assert (await alice.get("/api/jobs/j-1:watch")).text == ":\n\n"
 
 
-async def test_an_event_of_a_release_without_ids_has_its_name(
-    upstream: Any, alice: httpx.AsyncClient
-) -> None:
-    async def chat(_request: Any, _context: Any) -> AsyncIterator[Any]:
-        yield coordinator_service_pb2.ChatResponse(sequence=1, delta=chat_pb2.ChatDelta(text="x"))
-
-    upstream.on("Chat", chat)
+async def test_an_event_of_a_release_without_ids_has_a_name(upstream: Any, alice: httpx.AsyncClient) -> None:
+    upstream.gives(coordinator_service_pb2.ChatResponse(sequence=1, delta=chat_pb2.ChatDelta(text="x")))
 
     assert (await alice.post("/api/chat", json={"query": "x"})).text.startswith("event: delta\ndata: {")
 
@@ -138,9 +126,7 @@ async def test_a_client_that_leaves_ends_the_services_work(upstream: Any, alice:
         await call.ended.wait()
 
 
-async def test_a_client_that_leaves_a_silent_request_ends_it_too(
-    upstream: Any, alice: httpx.AsyncClient
-) -> None:
+async def test_who_leaves_a_silent_request_ends_it_too(upstream: Any, alice: httpx.AsyncClient) -> None:
     async def silent(_request: Any, _context: Any) -> Any:
         await asyncio.Event().wait()
 

@@ -53,9 +53,7 @@ async def test_without_one_right_key_nothing_reaches_a_service(
         pytest.param("function envoy_on_request(request) end", id="forgets"),
     ],
 )
-async def test_nobody_passes_when_the_identifying_script_breaks(
-    upstream: Any, launch: Any, script: str
-) -> None:
+async def test_nobody_passes_if_the_identifying_script_fails(upstream: Any, launch: Any, script: str) -> None:
     async with launch(identity=lambda _: script) as gateway, gateway.client() as client:
         await gateway.becomes(200)
         response = await client.post("/api/answer", json={"query": "x"})
@@ -108,9 +106,7 @@ async def test_a_header_name_with_an_underscore_is_refused(upstream: Any, alice:
     assert upstream.calls == []
 
 
-async def test_a_client_cannot_change_its_deadline_or_envoys_retries(
-    upstream: Any, alice: httpx.AsyncClient
-) -> None:
+async def test_a_client_sets_neither_deadline_nor_retries(upstream: Any, alice: httpx.AsyncClient) -> None:
     headers = {"grpc-timeout": "10H", "x-envoy-max-retries": "5", "x-envoy-upstream-rq-timeout-ms": "1"}
     assert (await alice.get("/api/threads", headers=headers)).status_code == 200
 
@@ -134,9 +130,7 @@ async def test_grpc_is_not_served_even_with_a_key(upstream: Any, gateway: Any) -
 
 
 @pytest.mark.parametrize("path", ["/api/answer", "/groundline.v1.CoordinatorService/Answer"])
-async def test_grpc_framing_over_plain_http_is_not_served(
-    upstream: Any, alice: httpx.AsyncClient, path: str
-) -> None:
+async def test_grpc_frames_over_http_are_refused(upstream: Any, alice: httpx.AsyncClient, path: str) -> None:
     frame = b"\0\0\0\0\0"
     response = await alice.post(path, content=frame, headers={"content-type": "application/grpc"})
 

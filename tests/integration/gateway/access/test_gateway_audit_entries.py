@@ -314,9 +314,7 @@ async def test_entries_are_neither_changed_nor_taken_out(
         ("DELETE FROM audit_entries", "entry 3 is missing"),
     ],
 )
-async def test_what_somebody_with_every_right_changed_shows(
-    store: AuditStore, pool: Pool, statement: str, said: str
-) -> None:
+async def test_an_all_powerful_change_shows(store: AuditStore, pool: Pool, statement: str, said: str) -> None:
     await aged(store, 1, 1, 1)
     await by_force(pool, statement)
 

@@ -169,9 +169,7 @@ async def test_a_token_without_the_first_claim_is_refused_whatever_groups_it_has
     assert upstream.calls == []
 
 
-async def test_a_key_that_the_issuer_adds_or_withdraws_is_followed(
-    upstream: Any, launch: Any, server: TokenServer
-) -> None:
+async def test_a_key_added_or_withdrawn_is_followed(upstream: Any, launch: Any, server: TokenServer) -> None:
     first = server.signing
     async with launch(jwt_issuers=[issuer(server)]) as gateway, gateway.client(None) as client:
         await gateway.becomes(200)
@@ -195,9 +193,7 @@ async def test_a_key_that_the_issuer_adds_or_withdraws_is_followed(
             server.signing, server.published = first, [first.jwk]
 
 
-async def test_keys_come_from_a_file_too(
-    upstream: Any, launch: Any, server: TokenServer, tmp_path: Path
-) -> None:
+async def test_a_file_gives_keys_too(upstream: Any, launch: Any, server: TokenServer, tmp_path: Path) -> None:
     file = tmp_path / "keys.json"
     file.write_text(json.dumps({"keys": server.published}))
     own = issuer(

@@ -27,9 +27,7 @@ async def console_paths(client: httpx.AsyncClient) -> list[str]:
 
 
 @on_both_pages
-async def test_a_page_needs_no_key_and_runs_nothing_but_its_own(
-    anonymous: httpx.AsyncClient, path: str
-) -> None:
+async def test_a_page_needs_no_key_and_runs_only_its_own(anonymous: httpx.AsyncClient, path: str) -> None:
     response = await anonymous.get(path)
 
     assert response.status_code == 200

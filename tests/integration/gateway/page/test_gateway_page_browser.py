@@ -5,14 +5,13 @@ import json
 from collections.abc import AsyncIterator
 from typing import Any
 
+import grpc
 import pytest
-from google.protobuf import any_pb2
-from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]
+from google.rpc import error_details_pb2  # type: ignore[import-untyped]
 from groundline.v1 import chat_pb2, document_pb2, ingestor_service_pb2, passage_pb2, retriever_service_pb2
 from groundline_tests.browser import CHROMIUM, Tab
-from groundline_tests.gateway.page import KEY, MARKUP, NOBODY_ID, full_answer, response
+from groundline_tests.gateway.page import KEY, MARKUP, NOBODY_ID, answered, full_answer, response
 from groundline_tests.programs import needs_program
-from grpc_status import rpc_status
 
 # Keeps what the page opens and makes addresses of.
 OPENED = """
@@ -64,13 +63,8 @@ async def test_an_answer_is_shown_with_its_sources_and_documents_stay_data(upstr
 
 
 async def test_passages_that_the_answer_does_not_cite_are_folded_away(upstream: Any, tab: Tab) -> None:
-    async def one_cited(_request: Any, _context: Any) -> AsyncIterator[Any]:
-        sources = [chat_pb2.Source(number=n, title=f"Passage {n}", snippet="Text.") for n in (1, 2, 3)]
-        yield response(sources=chat_pb2.ChatSources(sources=sources))
-        yield response(delta=chat_pb2.ChatDelta(text="It is so [2]."))
-        yield response(completed=chat_pb2.ChatCompleted(finish_reason=chat_pb2.FINISH_REASON_STOP, model="m"))
-
-    upstream.on("Chat", one_cited)
+    sources = [chat_pb2.Source(number=n, title=f"Passage {n}", snippet="Text.") for n in (1, 2, 3)]
+    upstream.gives(*answered("It is so [2].", sources=sources))
     await tab.ask("x")
     await tab.until("document.querySelector('article .note')")
     assert await tab.text("article > .sources .title") == "Passage 2"
@@ -82,19 +76,12 @@ async def test_passages_that_the_answer_does_not_cite_are_folded_away(upstream: 
 
 @pytest.mark.parametrize(("width", "height"), [(1280, 720), (390, 664)])
 async def test_the_newest_answer_is_always_in_view(upstream: Any, tab: Tab, width: int, height: int) -> None:
-    async def thorough(_request: Any, _context: Any) -> AsyncIterator[Any]:
-        sources = [
-            chat_pb2.Source(number=n, title=f"Passage {n}", snippet="What it says of the matter. " * 8)
-            for n in range(1, 9)
-        ]
-        yield response(sources=chat_pb2.ChatSources(sources=sources))
-        for _ in range(4):
-            yield response(
-                delta=chat_pb2.ChatDelta(text="Keys are set as JSON [1], and kept as hashes [2]. ")
-            )
-        yield response(completed=chat_pb2.ChatCompleted(finish_reason=chat_pb2.FINISH_REASON_STOP, model="m"))
-
-    upstream.on("Chat", thorough)
+    sources = [
+        chat_pb2.Source(number=n, title=f"Passage {n}", snippet="What it says of the matter. " * 8)
+        for n in range(1, 9)
+    ]
+    texts = ["Keys are set as JSON [1], and kept as hashes [2]. "] * 4
+    upstream.gives(*answered(*texts, sources=sources))
     await tab.resize(width, height)
     for count in (1, 2, 3):
         await tab.ask(f"How are keys kept, for the time number {count}?")
@@ -131,13 +118,8 @@ echo "<b>key</b>" # [1]
 
 
 async def test_markdown_is_shown_as_nodes_that_run_and_fetch_nothing(upstream: Any, tab: Tab) -> None:
-    async def rich(_request: Any, _context: Any) -> AsyncIterator[Any]:
-        yield response(sources=chat_pb2.ChatSources(sources=[chat_pb2.Source(number=1, title="Keys")]))
-        for start in range(0, len(RICH), 7):
-            yield response(delta=chat_pb2.ChatDelta(text=RICH[start : start + 7]))
-        yield response(completed=chat_pb2.ChatCompleted(finish_reason=chat_pb2.FINISH_REASON_STOP, model="m"))
-
-    upstream.on("Chat", rich)
+    pieces = (RICH[start : start + 7] for start in range(0, len(RICH), 7))
+    upstream.gives(*answered(*pieces, sources=[chat_pb2.Source(number=1, title="Keys")]))
     await tab.ask("How are keys kept?")
     await tab.until("document.querySelector('article .note')")
 
@@ -164,11 +146,7 @@ async def test_markdown_is_shown_as_nodes_that_run_and_fetch_nothing(upstream: A
 
 
 async def test_text_is_read_from_the_side_that_its_script_begins_on(upstream: Any, tab: Tab) -> None:
-    async def hebrew(_request: Any, _context: Any) -> AsyncIterator[Any]:
-        yield response(delta=chat_pb2.ChatDelta(text="- שלום\n\nHello"))
-        yield response(completed=chat_pb2.ChatCompleted(finish_reason=chat_pb2.FINISH_REASON_STOP, model="m"))
-
-    upstream.on("Chat", hebrew)
+    upstream.gives(*answered("- שלום\n\nHello"))
     await tab.ask("מה?")
     await tab.until("document.querySelector('article .note')")
     sides = [
@@ -178,9 +156,7 @@ async def test_text_is_read_from_the_side_that_its_script_begins_on(upstream: An
     assert sides == ["rtl", "rtl", "ltr"]
 
 
-async def test_the_composer_stays_and_the_text_is_followed_unless_the_reader_scrolls_up(
-    upstream: Any, tab: Tab
-) -> None:
+async def test_the_composer_stays_and_text_is_followed_until_one_scrolls_up(upstream: Any, tab: Tab) -> None:
     more = asyncio.Event()
 
     async def long(_request: Any, _context: Any) -> AsyncIterator[Any]:
@@ -237,10 +213,6 @@ async def test_nothing_moves_while_a_long_answer_is_written(upstream: Any, tab: 
 
 
 async def test_a_link_from_elsewhere_shows_the_passage_in_its_documents_text(upstream: Any, tab: Tab) -> None:
-    async def document(_request: Any, _context: Any) -> Any:
-        about = document_pb2.Document(title=MARKUP, uri="handbook/keys.md")
-        return ingestor_service_pb2.GetDocumentResponse(document=about)
-
     async def text(request: Any, _context: Any) -> Any:
         assert (request.start_offset, request.max_characters) == (1000, 4016)
         whole = "😀" * 3000 + "Keys are secret." + f" {MARKUP}" + "x" * 2000
@@ -249,7 +221,8 @@ async def test_a_link_from_elsewhere_shows_the_passage_in_its_documents_text(ups
             text=found, start_offset=1000, end_offset=5016, character_count=9000
         )
 
-    upstream.on("GetDocument", document)
+    about = document_pb2.Document(title=MARKUP, uri="handbook/keys.md")
+    upstream.gives(ingestor_service_pb2.GetDocumentResponse(document=about))
     upstream.on("GetDocumentText", text)
     await tab.js(f"location.hash = 'source=docs/{NOBODY_ID}/3000-3016'")
     await tab.until("document.querySelector('#passage mark')")
@@ -261,21 +234,14 @@ async def test_a_link_from_elsewhere_shows_the_passage_in_its_documents_text(ups
 
 
 async def test_the_sentences_an_answer_rests_on_are_marked(upstream: Any, tab: Tab) -> None:
-    async def supported(_request: Any, _context: Any) -> AsyncIterator[Any]:
-        snippet = f"Keys are long. {MARKUP} Keys are secret. And so on…"
-        sources = chat_pb2.ChatSources(sources=[chat_pb2.Source(number=1, title="Keys", snippet=snippet)])
-        yield response(sources=sources)
-        yield response(delta=chat_pb2.ChatDelta(text="They are secret [1]."))
-        texts = ("Keys are secret.", MARKUP, "Beyond the snippet.", "Keys are secret.")
-        completed = chat_pb2.ChatCompleted(
-            finish_reason=chat_pb2.FINISH_REASON_STOP,
-            citations=[chat_pb2.Citation(source_number=1, supporting_text=text) for text in texts],
-            validation=chat_pb2.Validation(grounded=True, confidence=0.9),
-            model="m",
-        )
-        yield response(completed=completed)
-
-    upstream.on("Chat", supported)
+    snippet = f"Keys are long. {MARKUP} Keys are secret. And so on…"
+    sources = [chat_pb2.Source(number=1, title="Keys", snippet=snippet)]
+    texts = ("Keys are secret.", MARKUP, "Beyond the snippet.", "Keys are secret.")
+    citations = [chat_pb2.Citation(source_number=1, supporting_text=text) for text in texts]
+    validation = chat_pb2.Validation(grounded=True, confidence=0.9)
+    upstream.gives(
+        *answered("They are secret [1].", sources=sources, citations=citations, validation=validation)
+    )
     await tab.ask("x")
     await tab.until("document.querySelector('article .note')")
     assert await tab.text(".snippet mark") == f"{MARKUP}|Keys are secret.|Beyond the snippet."
@@ -285,29 +251,17 @@ async def test_the_sentences_an_answer_rests_on_are_marked(upstream: Any, tab: T
 
 
 async def test_a_citation_opens_the_page_it_comes_from(upstream: Any, tab: Tab) -> None:
-    async def cited(_request: Any, _context: Any) -> AsyncIterator[Any]:
-        place: dict[str, Any] = {"collection_id": "docs", "document_id": NOBODY_ID, "snippet": "27 days"}
-
-        def on(page: int) -> dict[str, Any]:
-            return {"metadata": {"page": page}}
-
-        sources = [
-            chat_pb2.Source(number=1, title="Leave", has_original=True, **place, **on(3)),
-            chat_pb2.Source(number=2, title="Travel", **place, **on(4)),
-            chat_pb2.Source(number=3, title="Bad", has_original=True, **place),
-        ]
-        yield response(sources=chat_pb2.ChatSources(sources=sources))
-        yield response(delta=chat_pb2.ChatDelta(text="27 days [1][2][3]."))
-        citations = [chat_pb2.Citation(source_number=1, supporting_text="27 days", page=5)]
-        completed = chat_pb2.ChatCompleted(finish_reason=chat_pb2.FINISH_REASON_STOP, citations=citations)
-        yield response(completed=completed)
-
-    async def download(_request: Any, _context: Any) -> AsyncIterator[Any]:
-        content = {"content_type": "application/pdf", "data": b"%PDF-1.4 not really"}
-        yield ingestor_service_pb2.DownloadDocumentResponse(content=content)
-
-    upstream.on("Chat", cited)
-    upstream.on("DownloadDocument", download)
+    place: dict[str, Any] = {"collection_id": "docs", "document_id": NOBODY_ID, "snippet": "27 days"}
+    third, fourth = ({**place, "metadata": {"page": page}} for page in (3, 4))
+    sources = [
+        chat_pb2.Source(number=1, title="Leave", has_original=True, **third),
+        chat_pb2.Source(number=2, title="Travel", **fourth),
+        chat_pb2.Source(number=3, title="Bad", has_original=True, **place),
+    ]
+    citations = [chat_pb2.Citation(source_number=1, supporting_text="27 days", page=5)]
+    upstream.gives(*answered("27 days [1][2][3].", sources=sources, citations=citations))
+    content = {"content_type": "application/pdf", "data": b"%PDF-1.4 not really"}
+    upstream.gives(ingestor_service_pb2.DownloadDocumentResponse(content=content))
     await tab.ask("x")
     await tab.until(
         "document.querySelectorAll('.sources .original').length === 3 && !document.querySelector('.busy')"
@@ -322,11 +276,8 @@ async def test_a_citation_opens_the_page_it_comes_from(upstream: Any, tab: Tab) 
     assert (await tab.js("window.opened.location")).endswith("#page=5")
     assert await tab.js("window.blobs.join()") == "application/pdf"
 
-    async def page(_request: Any, _context: Any) -> AsyncIterator[Any]:
-        content = {"content_type": "text/html", "data": MARKUP.encode()}
-        yield ingestor_service_pb2.DownloadDocumentResponse(content=content)
-
-    upstream.on("DownloadDocument", page)
+    content = {"content_type": "text/html", "data": MARKUP.encode()}
+    upstream.gives(ingestor_service_pb2.DownloadDocumentResponse(content=content))
     await tab.js("document.querySelectorAll('button.original')[1].click()")
     await tab.until("window.opened.closed")
     assert await tab.js("window.blobs.join()") == "application/pdf,application/octet-stream"
@@ -334,23 +285,12 @@ async def test_a_citation_opens_the_page_it_comes_from(upstream: Any, tab: Tab) 
 
 
 async def test_who_may_read_and_not_download_is_told_once(upstream: Any, tab: Tab) -> None:
-    async def cited(_request: Any, _context: Any) -> AsyncIterator[Any]:
-        place: dict[str, Any] = {"collection_id": "docs", "document_id": NOBODY_ID, "has_original": True}
-        places = [place | {"number": number, "metadata": {"page": number + 3}} for number in (1, 2)]
-        sources = [chat_pb2.Source(**each) for each in places]
-        yield response(sources=chat_pb2.ChatSources(sources=sources))
-        yield response(delta=chat_pb2.ChatDelta(text="27 days [1][2]."))
-        yield response(completed=chat_pb2.ChatCompleted(finish_reason=chat_pb2.FINISH_REASON_STOP))
-
-    async def refuse(_request: Any, context: Any) -> AsyncIterator[Any]:
-        info = error_details_pb2.ErrorInfo(reason="ORIGINAL_NOT_READABLE", domain="groundline.dev")
-        status = status_pb2.Status(code=7, message="not downloaded", details=[any_pb2.Any()])
-        status.details[0].Pack(info)
-        await context.abort_with_status(rpc_status.to_status(status))
-        yield
-
-    upstream.on("Chat", cited)
-    upstream.on("DownloadDocument", refuse)
+    place: dict[str, Any] = {"collection_id": "docs", "document_id": NOBODY_ID, "has_original": True}
+    places = [place | {"number": number, "metadata": {"page": number + 3}} for number in (1, 2)]
+    sources = [chat_pb2.Source(**each) for each in places]
+    upstream.gives(*answered("27 days [1][2].", sources=sources))
+    info = error_details_pb2.ErrorInfo(reason="ORIGINAL_NOT_READABLE", domain="groundline.dev")
+    upstream.refuses("DownloadDocument", grpc.StatusCode.PERMISSION_DENIED, "not downloaded", info)
     await tab.ask("x")
     await tab.click("button.original", 1)
     await tab.until("!document.querySelector('button.original')")
@@ -358,14 +298,9 @@ async def test_who_may_read_and_not_download_is_told_once(upstream: Any, tab: Ta
     assert await tab.text(".sources .original") == f"Page 4|{told}"
 
 
-async def test_the_reference_shows_a_request_and_tries_it_out(
-    upstream: Any, module_browser: Tab, gateway: Any
-) -> None:
-    async def search(_request: Any, _context: Any) -> Any:
-        found = passage_pb2.Passage(chunk=passage_pb2.Chunk(text=MARKUP))
-        return retriever_service_pb2.SearchResponse(passages=[found])
-
-    upstream.on("Search", search)
+async def test_the_reference_tries_a_request_out(upstream: Any, module_browser: Tab, gateway: Any) -> None:
+    found = passage_pb2.Passage(chunk=passage_pb2.Chunk(text=MARKUP))
+    upstream.gives(retriever_service_pb2.SearchResponse(passages=[found]))
     await module_browser.open(f"{gateway.url}/docs#Search")
     await module_browser.until("document.querySelector('#Search form')")
 

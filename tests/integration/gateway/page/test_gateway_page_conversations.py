@@ -7,8 +7,7 @@ from typing import Any
 import grpc
 import pytest
 from google.api.httpbody_pb2 import HttpBody  # type: ignore[import-untyped]
-from google.protobuf import any_pb2
-from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]
+from google.rpc import error_details_pb2  # type: ignore[import-untyped]
 from groundline.v1 import (
     chat_pb2,
     collection_pb2,
@@ -21,7 +20,6 @@ from groundline.v1 import (
 from groundline_tests.browser import CHROMIUM, Tab
 from groundline_tests.gateway.page import KEY, MARKUP, full_answer, response
 from groundline_tests.programs import needs_program
-from grpc_status import rpc_status
 
 pytestmark = needs_program("chromium", found=CHROMIUM is not None)
 
@@ -63,16 +61,13 @@ def offers(upstream: Any, *models: str) -> None:
         await asked.wait()
         return ingestor_service_pb2.ListCollectionsResponse(collections=[docs])
 
-    async def documents(_request: Any, _context: Any) -> Any:
-        return ingestor_service_pb2.ListDocumentsResponse()
-
     async def offered(_request: Any, _context: Any) -> Any:
         asyncio.get_running_loop().call_later(0.1, asked.set)
         return coordinator_service_pb2.ListModelsResponse(models=["huge", "small", "large"])
 
     upstream.on("ListModels", offered)
     upstream.on("ListCollections", listed)
-    upstream.on("ListDocuments", documents)
+    upstream.gives(ingestor_service_pb2.ListDocumentsResponse())
     upstream.on("Chat", full_answer)
 
 
@@ -174,9 +169,6 @@ async def test_a_failure_can_be_tried_again(upstream: Any, tab: Tab) -> None:
 async def test_conversations_are_listed_reopened_and_deleted(upstream: Any, tab: Tab) -> None:
     threads = [thread_pb2.Thread(thread_id=f"t{n}", title=f"{MARKUP} {n}") for n in (1, 2)]
 
-    async def listed(_request: Any, _context: Any) -> Any:
-        return coordinator_service_pb2.ListThreadsResponse(threads=threads)
-
     async def kept(request: Any, _context: Any) -> Any:
         source = chat_pb2.Source(number=1, title="Keys", snippet="Keys are secret.")
         messages = [
@@ -194,12 +186,9 @@ async def test_conversations_are_listed_reopened_and_deleted(upstream: Any, tab:
         token = "1" if number == 0 else ""
         return coordinator_service_pb2.GetThreadResponse(messages=[messages[number]], next_page_token=token)
 
-    async def deleted(_request: Any, _context: Any) -> Any:
-        return coordinator_service_pb2.DeleteThreadResponse()
-
-    upstream.on("ListThreads", listed)
+    upstream.gives(coordinator_service_pb2.ListThreadsResponse(threads=threads))
     upstream.on("GetThread", kept)
-    upstream.on("DeleteThread", deleted)
+    upstream.gives(coordinator_service_pb2.DeleteThreadResponse())
     await tab.visit(await tab.js("location.href"))
     await tab.until("document.querySelectorAll('#threads li').length === 2")
     assert await tab.text("#threads .open") == f"{MARKUP} 1|{MARKUP} 2"
@@ -231,11 +220,9 @@ async def test_conversations_are_listed_reopened_and_deleted(upstream: Any, tab:
 
 
 async def test_a_stream_cut_short_is_a_failure_whose_thread_goes_on(upstream: Any, tab: Tab) -> None:
-    async def cut(_request: Any, _context: Any) -> AsyncIterator[Any]:
-        yield response(started=chat_pb2.ChatStarted(thread_id="t"))
-        yield response(delta=chat_pb2.ChatDelta(text="half"))
-
-    upstream.on("Chat", cut)
+    upstream.gives(
+        response(started=chat_pb2.ChatStarted(thread_id="t")), response(delta=chat_pb2.ChatDelta(text="half"))
+    )
     await tab.ask("x")
     await tab.until("document.querySelector('article .note.bad')")
 
@@ -247,15 +234,9 @@ async def test_a_stream_cut_short_is_a_failure_whose_thread_goes_on(upstream: An
 
 
 async def test_wrong_fields_are_named(upstream: Any, tab: Tab) -> None:
-    async def refuse(_request: Any, context: Any) -> AsyncIterator[Any]:
-        wrong = error_details_pb2.BadRequest()
-        wrong.field_violations.add(field="query", description="must not be empty")
-        status = status_pb2.Status(code=3, message="wrong", details=[any_pb2.Any()])
-        status.details[0].Pack(wrong)
-        await context.abort_with_status(rpc_status.to_status(status))
-        yield
-
-    upstream.on("Chat", refuse)
+    wrong = error_details_pb2.BadRequest()
+    wrong.field_violations.add(field="query", description="must not be empty")
+    upstream.refuses("Chat", grpc.StatusCode.INVALID_ARGUMENT, "wrong", wrong)
     await tab.ask("x")
     await tab.until("document.querySelector('article .note.bad')")
 
@@ -324,11 +305,8 @@ async def test_an_answer_is_rated_corrected_and_the_rating_taken_back(upstream: 
 
 
 async def test_a_rating_that_fails_says_so(upstream: Any, tab: Tab) -> None:
-    async def gone(_request: Any, context: Any) -> Any:
-        await context.abort(grpc.StatusCode.NOT_FOUND, "no such thread")
-
     upstream.on("Chat", full_answer)
-    upstream.on("RateAnswer", gone)
+    upstream.refuses("RateAnswer", grpc.StatusCode.NOT_FOUND, "no such thread")
     await tab.ask("x")
     await tab.click(".rating button")
     await tab.until("document.querySelector('.rating [role=status]').textContent === 'no such thread'")
@@ -360,12 +338,10 @@ async def test_signed_evidence_of_a_conversation_is_saved_byte_for_byte(upstream
 
 
 async def test_evidence_that_cannot_be_had_says_why(upstream: Any, tab: Tab) -> None:
-    async def refused(_request: Any, context: Any) -> Any:
-        await context.abort(grpc.StatusCode.FAILED_PRECONDITION, "the thread has more than 100 answers")
-        yield
-
     upstream.on("Chat", full_answer)
-    upstream.on("GetEvidence", refused)
+    upstream.refuses(
+        "GetEvidence", grpc.StatusCode.FAILED_PRECONDITION, "the thread has more than 100 answers"
+    )
     await tab.ask("x")
     await tab.until("document.querySelector('.rating')")
     await tab.click("[popovertarget=export]")

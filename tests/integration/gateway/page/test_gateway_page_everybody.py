@@ -61,9 +61,7 @@ def live(nodes: dict[str, dict[str, Any]], node: dict[str, Any]) -> set[str]:
     return ways - {"off"}
 
 
-async def test_a_screen_reader_is_told_where_an_answer_stands_and_reads_it_when_it_likes(
-    upstream: Any, tab: Tab
-) -> None:
+async def test_a_screen_reader_is_told_how_an_answer_is_and_reads_it_later(upstream: Any, tab: Tab) -> None:
     more = asyncio.Event()
 
     async def slow(_request: Any, _context: Any) -> AsyncIterator[Any]:
@@ -99,11 +97,10 @@ async def test_a_screen_reader_is_told_where_an_answer_stands_and_reads_it_when_
 
 
 async def test_a_screen_reader_is_told_of_a_failure_at_once(upstream: Any, tab: Tab) -> None:
-    async def refuses(_request: Any, _context: Any) -> AsyncIterator[Any]:
-        yield response(started=chat_pb2.ChatStarted(thread_id="t"))
-        yield response(error=chat_pb2.ChatError(code=14, message="the retriever is down", retryable=True))
-
-    upstream.on("Chat", refuses)
+    upstream.gives(
+        response(started=chat_pb2.ChatStarted(thread_id="t")),
+        response(error=chat_pb2.ChatError(code=14, message="the retriever is down", retryable=True)),
+    )
     await tab.ask("x")
     await tab.until("document.querySelector('article .note.bad')")
     nodes = await tree(tab)
@@ -139,9 +136,7 @@ async def test_more_text_changes_the_end_of_the_answer_and_nothing_before(upstre
     assert set(await tab.js("[...window.changed]")) <= {-1, 300}
 
 
-async def test_a_question_is_edited_and_asked_again_by_keyboard_as_a_new_conversation(
-    upstream: Any, tab: Tab
-) -> None:
+async def test_a_question_is_edited_by_keyboard_and_is_a_new_conversation(upstream: Any, tab: Tab) -> None:
     upstream.on("Chat", full_answer)
     for count, question in enumerate(("first", "second"), start=1):
         await tab.ask(question)
@@ -174,9 +169,7 @@ async def test_nothing_is_animated_for_who_wants_it_still(upstream: Any, tab: Ta
     await tab.click("#stop")
 
 
-async def test_an_answer_that_breaks_off_is_taken_up_again_and_no_text_comes_twice(
-    upstream: Any, tab: Tab
-) -> None:
+async def test_an_answer_that_breaks_off_goes_on_and_no_text_comes_twice(upstream: Any, tab: Tab) -> None:
     async def cut_once(request: Any, context: Any) -> AsyncIterator[Any]:
         if len(upstream.calls_of("Chat")) == 1:
             yield response(started=chat_pb2.ChatStarted(thread_id="thread-1"))
@@ -194,9 +187,7 @@ async def test_an_answer_that_breaks_off_is_taken_up_again_and_no_text_comes_twi
     assert first == second
 
 
-async def test_a_connection_that_is_gone_says_so_and_the_question_is_asked_again(
-    upstream: Any, tab: Tab
-) -> None:
+async def test_a_lost_connection_says_so_and_the_question_is_asked_again(upstream: Any, tab: Tab) -> None:
     upstream.on("Chat", full_answer)
     await tab.until("document.querySelector('#history-note')?.textContent.includes('no conversations')")
     conditions = {"latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
@@ -239,12 +230,9 @@ async def test_two_hundred_conversations_are_searched_and_opened_by_keyboard(ups
         token = str(start + 50) if start < 150 else ""
         return coordinator_service_pb2.ListThreadsResponse(threads=threads, next_page_token=token)
 
-    async def kept(_request: Any, _context: Any) -> Any:
-        message = thread_pb2.Message(role=chat_pb2.ChatMessage.USER, content="How are keys kept?")
-        return coordinator_service_pb2.GetThreadResponse(messages=[message])
-
     upstream.on("ListThreads", listed)
-    upstream.on("GetThread", kept)
+    message = thread_pb2.Message(role=chat_pb2.ChatMessage.USER, content="How are keys kept?")
+    upstream.gives(coordinator_service_pb2.GetThreadResponse(messages=[message]))
     await tab.visit(await tab.js("location.href"))
     await tab.until("document.querySelectorAll('#threads li').length === 200")
     await tab.js("document.querySelector('#history input').focus(); 0")
@@ -265,13 +253,8 @@ async def press(tab: Tab, key: str) -> None:
         )
 
 
-async def test_ten_thousand_documents_are_shown_a_hundred_at_a_time_and_found_by_words(
-    upstream: Any, tab: Tab
-) -> None:
+async def test_of_ten_thousand_documents_a_hundred_are_shown_at_a_time(upstream: Any, tab: Tab) -> None:
     collection = collection_pb2.Collection(collection_id="docs", name="docs", document_count=10_000)
-
-    async def one(_request: Any, _context: Any) -> Any:
-        return ingestor_service_pb2.GetCollectionResponse(collection=collection)
 
     async def listed(request: Any, _context: Any) -> Any:
         start = int(request.page_token or 0)
@@ -285,7 +268,7 @@ async def test_ten_thousand_documents_are_shown_a_hundred_at_a_time_and_found_by
         token = str(start + request.page_size) if len(numbers) > 1 else ""
         return ingestor_service_pb2.ListDocumentsResponse(documents=documents, next_page_token=token)
 
-    upstream.on("GetCollection", one)
+    upstream.gives(ingestor_service_pb2.GetCollectionResponse(collection=collection))
     upstream.on("ListDocuments", listed)
     await go(tab, "documents/docs")
     await tab.until("document.querySelectorAll('#documents tbody tr').length === 100")

@@ -41,13 +41,10 @@ SECTIONS = (
 
 
 def collections(upstream: Any, *ids: str) -> None:
-    async def listed(_request: Any, _context: Any) -> Any:
-        found = ingestor_service_pb2.ListCollectionsResponse()
-        for each in ids:
-            found.collections.add(collection_id=each)
-        return found
-
-    upstream.on("ListCollections", listed)
+    found = ingestor_service_pb2.ListCollectionsResponse()
+    for each in ids:
+        found.collections.add(collection_id=each)
+    upstream.gives(found)
 
 
 async def test_what_is_not_for_the_key_and_what_is_down_says_so_and_the_rest_is_shown(
@@ -92,17 +89,11 @@ async def test_collections_whose_reader_does_not_administer_them_are_counted(ups
 async def test_pictures_that_were_not_described_are_said_at_their_document(upstream: Any, tab: Tab) -> None:
     done = job_pb2.IngestionJob(job_id="d", collection_id="docs", state=job_pb2.JOB_STATE_DONE)
 
-    async def jobs(_request: Any, _context: Any) -> Any:
-        return ingestor_service_pb2.ListJobsResponse(jobs=[done])
-
-    async def items(_request: Any, _context: Any) -> Any:
-        found = ingestor_service_pb2.GetJobResponse(job=done)
-        found.items.add(item_index=0, uri="whole.pdf", outcome=job_pb2.INGESTION_OUTCOME_CREATED)
-        found.items.add(item_index=1, uri="drawn.pdf", undescribed_picture_count=2)
-        return found
-
-    upstream.on("ListJobs", jobs)
-    upstream.on("GetJob", items)
+    upstream.gives(ingestor_service_pb2.ListJobsResponse(jobs=[done]))
+    found = ingestor_service_pb2.GetJobResponse(job=done)
+    found.items.add(item_index=0, uri="whole.pdf", outcome=job_pb2.INGESTION_OUTCOME_CREATED)
+    found.items.add(item_index=1, uri="drawn.pdf", undescribed_picture_count=2)
+    upstream.gives(found)
     await tab.js("location.hash = 'operations'")
     await tab.click("#all-jobs .items summary")
     await tab.until("document.querySelectorAll('#all-jobs .items li').length === 2")
@@ -121,28 +112,17 @@ async def test_what_fails_comes_first_and_names_stay_data(upstream: Any, tab: Ta
     )
     failed.usage.cost_usd = 1.25
 
-    async def sources(_request: Any, _context: Any) -> Any:
-        well = source_pb2.DocumentSource(source_id="1", collection_id="docs", name="well", is_paused=True)
-        ill = source_pb2.DocumentSource(source_id="2", collection_id="docs", name=MARKUP, last_job=failed)
-        return ingestor_service_pb2.ListSourcesResponse(sources=[well, ill])
-
-    async def stats(_request: Any, _context: Any) -> Any:
-        found = ingestor_service_pb2.CollectionStats(chunk_count=9, vector_count=7)
-        found.states.add(state=document_pb2.INGESTION_STATE_DONE, document_count=4)
-        found.states.add(state=document_pb2.INGESTION_STATE_EMBEDDING, document_count=2)
-        found.states.add(state=document_pb2.INGESTION_STATE_FAILED, document_count=1)
-        return ingestor_service_pb2.GetCollectionStatsResponse(stats=found)
-
-    async def jobs(_request: Any, _context: Any) -> Any:
-        done = job_pb2.IngestionJob(
-            job_id="d", collection_id="docs", state=job_pb2.JOB_STATE_DONE, done_count=1
-        )
-        return ingestor_service_pb2.ListJobsResponse(jobs=[done, failed])
-
     collections(upstream, "docs", "more")
-    upstream.on("ListSources", sources)
-    upstream.on("GetCollectionStats", stats)
-    upstream.on("ListJobs", jobs)
+    well = source_pb2.DocumentSource(source_id="1", collection_id="docs", name="well", is_paused=True)
+    ill = source_pb2.DocumentSource(source_id="2", collection_id="docs", name=MARKUP, last_job=failed)
+    upstream.gives(ingestor_service_pb2.ListSourcesResponse(sources=[well, ill]))
+    found = ingestor_service_pb2.CollectionStats(chunk_count=9, vector_count=7)
+    found.states.add(state=document_pb2.INGESTION_STATE_DONE, document_count=4)
+    found.states.add(state=document_pb2.INGESTION_STATE_EMBEDDING, document_count=2)
+    found.states.add(state=document_pb2.INGESTION_STATE_FAILED, document_count=1)
+    upstream.gives(ingestor_service_pb2.GetCollectionStatsResponse(stats=found))
+    done = job_pb2.IngestionJob(job_id="d", collection_id="docs", state=job_pb2.JOB_STATE_DONE, done_count=1)
+    upstream.gives(ingestor_service_pb2.ListJobsResponse(jobs=[done, failed]))
     await tab.js("location.hash = 'operations'")
     await tab.until("document.querySelectorAll('#all-jobs .job').length === 2")
     assert "The last 2 jobs cost 1.25 US dollars" in await tab.text("#all-jobs .hint")
@@ -172,16 +152,13 @@ async def test_what_fails_comes_first_and_names_stay_data(upstream: Any, tab: Ta
 
 
 async def test_a_certificate_of_an_erasure_is_saved_byte_for_byte(upstream: Any, tab: Tab) -> None:
-    async def erasures(_request: Any, _context: Any) -> Any:
-        erasure = evidence_pb2.Erasure(erasure_id=NOBODY_ID, collection_id="docs", document_count=2)
-        return ingestor_service_pb2.ListErasuresResponse(erasures=[erasure])
-
     async def certificate(request: Any, _context: Any) -> AsyncIterator[Any]:
         assert request.erasure_id == NOBODY_ID
         content = HttpBody(content_type="application/json", data=b'{"signed":"\xc3\xbc"}')
         yield ingestor_service_pb2.GetErasureCertificateResponse(content=content)
 
-    upstream.on("ListErasures", erasures)
+    erasure = evidence_pb2.Erasure(erasure_id=NOBODY_ID, collection_id="docs", document_count=2)
+    upstream.gives(ingestor_service_pb2.ListErasuresResponse(erasures=[erasure]))
     upstream.on("GetErasureCertificate", certificate)
     await tab.js(SAVED)
     await tab.js("location.hash = 'operations'")
@@ -226,9 +203,7 @@ class ScriptedKeys:
         return administration_service_pb2.RevokeApiKeyResponse()
 
 
-async def test_a_key_is_created_shown_once_and_revoked_when_that_is_confirmed(
-    upstream: Any, tab: Tab
-) -> None:
+async def test_a_key_is_created_shown_once_and_revoked_if_confirmed(upstream: Any, tab: Tab) -> None:
     keys = ScriptedKeys(upstream)
     await tab.js("location.hash = 'operations'")
     await tab.until("document.querySelector('#keys .hint + button')")
@@ -262,9 +237,7 @@ async def test_a_key_is_created_shown_once_and_revoked_when_that_is_confirmed(
     assert await tab.js(AXE) == []
 
 
-async def test_what_everybody_or_one_caller_used_is_shown_with_sums_and_budgets(
-    upstream: Any, tab: Tab
-) -> None:
+async def test_what_all_or_one_caller_used_is_shown_with_sums_and_budgets(upstream: Any, tab: Tab) -> None:
     async def used(request: Any, context: Any) -> Any:
         if request.caller == "away":
             await context.abort(grpc.StatusCode.UNAVAILABLE, "the database is out of reach")
@@ -310,9 +283,7 @@ async def test_what_everybody_or_one_caller_used_is_shown_with_sums_and_budgets(
     assert await tab.js(AXE) == []
 
 
-async def test_the_audit_log_is_shown_by_client_and_looked_through_as_far_as_is_wanted(
-    upstream: Any, tab: Tab
-) -> None:
+async def test_the_audit_log_is_shown_by_client_as_far_as_is_wanted(upstream: Any, tab: Tab) -> None:
     async def listed(request: Any, context: Any) -> Any:
         if request.client == "away":
             await context.abort(grpc.StatusCode.UNAVAILABLE, "the database is out of reach")

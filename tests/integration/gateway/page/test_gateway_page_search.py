@@ -42,11 +42,8 @@ def answer(request: Any, found: Any, own: Any, wide: Any) -> Any:
 
 
 def stored(upstream: Any, **document: Any) -> None:
-    async def get(_request: Any, _context: Any) -> Any:
-        fields = {"chunk_count": 1, "state": document_pb2.INGESTION_STATE_DONE, **document}
-        return ingestor_service_pb2.GetDocumentResponse(document=document_pb2.Document(**fields))
-
-    upstream.on("GetDocument", get)
+    fields = {"chunk_count": 1, "state": document_pb2.INGESTION_STATE_DONE, **document}
+    upstream.gives(ingestor_service_pb2.GetDocumentResponse(document=document_pb2.Document(**fields)))
 
 
 async def reason(upstream: Any, tab: Tab, found: Any, own: Any, wide: Any) -> str:
@@ -98,9 +95,7 @@ async def test_a_document_that_was_not_brought_in(upstream: Any, tab: Tab) -> No
 
 
 @pytest.mark.parametrize("settings", ["", "&settings=...&settings=keyword..."])
-async def test_a_search_that_fails_says_so_beside_one_that_does_not(
-    upstream: Any, tab: Tab, settings: str
-) -> None:
+async def test_a_failing_search_says_so_beside_a_good_one(upstream: Any, tab: Tab, settings: str) -> None:
     async def search(request: Any, context: Any) -> Any:
         if not request.options.retrieval.mode:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "no such model")
@@ -147,28 +142,17 @@ async def test_files_that_are_no_sets_or_runs_are_named(
 def offer_collection(upstream: Any) -> None:
     docs = collection_pb2.Collection(collection_id="docs")
 
-    async def listed(_request: Any, _context: Any) -> Any:
-        return ingestor_service_pb2.ListCollectionsResponse(collections=[docs])
-
-    async def documents(_request: Any, _context: Any) -> Any:
-        found = document_pb2.Document(uri="a.md", document_id=NOBODY_ID)
-        return ingestor_service_pb2.ListDocumentsResponse(documents=[found])
-
-    upstream.on("ListCollections", listed)
-    upstream.on("ListDocuments", documents)
+    upstream.gives(ingestor_service_pb2.ListCollectionsResponse(collections=[docs]))
+    found = document_pb2.Document(uri="a.md", document_id=NOBODY_ID)
+    upstream.gives(ingestor_service_pb2.ListDocumentsResponse(documents=[found]))
 
 
-async def test_a_measurement_is_cancelled_or_says_what_it_failed_of(
-    upstream: Any, tab: Tab, tmp_path: Path
-) -> None:
+async def test_a_measurement_is_cancelled_or_says_its_fault(upstream: Any, tab: Tab, tmp_path: Path) -> None:
     began = asyncio.Event()
 
     async def endless(_request: Any, _context: Any) -> Any:
         began.set()
         await asyncio.Event().wait()
-
-    async def refuses(_request: Any, context: Any) -> Any:
-        await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "no such strategy")
 
     offer_collection(upstream)
     upstream.on("Search", endless)
@@ -185,7 +169,7 @@ async def test_a_measurement_is_cancelled_or_says_what_it_failed_of(
     await tab.until("document.querySelector('#measure .primary')")
     assert not await tab.js("document.querySelector('.note.bad')")
 
-    upstream.on("Search", refuses)
+    upstream.refuses("Search", grpc.StatusCode.INVALID_ARGUMENT, "no such strategy")
     await tab.click("#measure .primary")
     await tab.until("document.querySelector('main > .note.bad')")
     assert "no such strategy" in await tab.text("main > .note.bad")
@@ -223,15 +207,12 @@ async def test_answers_that_were_rated_become_a_set(upstream: Any, tab: Tab) -> 
         "t5": rated(5, feedback=good, is_withheld=True),
     }
 
-    async def listed(_request: Any, _context: Any) -> Any:
-        found = [thread_pb2.Thread(thread_id=each) for each in threads]
-        return coordinator_service_pb2.ListThreadsResponse(threads=found)
-
     async def shown(request: Any, _context: Any) -> Any:
         return coordinator_service_pb2.GetThreadResponse(messages=threads[request.thread_id])
 
     offer_collection(upstream)
-    upstream.on("ListThreads", listed)
+    found = [thread_pb2.Thread(thread_id=each) for each in threads]
+    upstream.gives(coordinator_service_pb2.ListThreadsResponse(threads=found))
     upstream.on("GetThread", shown)
     await tab.js("location.hash = '#evaluation'")
     await tab.click("#from-ratings:not(:disabled)")

@@ -1,6 +1,6 @@
 """Answers as the page is sent them."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from groundline.v1 import chat_pb2, coordinator_service_pb2, error_pb2, passage_pb2
@@ -12,6 +12,16 @@ NOBODY_ID = "6f1c1d9e-9d3e-4c55-8a52-0d7d2f1f5c11"
 
 def response(**event: Any) -> coordinator_service_pb2.ChatResponse:
     return coordinator_service_pb2.ChatResponse(**event)
+
+
+def answered(*texts: str, sources: Sequence[Any] = (), **completed: Any) -> list[Any]:
+    """Return the events of a whole answer whose text comes in these pieces."""
+    fields: Any = {"finish_reason": chat_pb2.FINISH_REASON_STOP, "model": "m"} | completed
+    return [
+        *([response(sources=chat_pb2.ChatSources(sources=sources))] if sources else []),
+        *(response(delta=chat_pb2.ChatDelta(text=text)) for text in texts),
+        response(completed=chat_pb2.ChatCompleted(**fields)),
+    ]
 
 
 async def full_answer(_request: Any, _context: Any) -> AsyncIterator[Any]:
