@@ -121,7 +121,8 @@ class GeneratorSettings(ServiceSettings):
     Unset: 0.38 for `extractive`, 0.2 for language models."""
 
     max_sentences: Annotated[int, Field(ge=1, le=20)] = 3
-    """Maximum sentences that the extractive provider quotes; numbered steps up to twelve, unless it is 1."""
+    """Maximum sentences that the extractive provider quotes; numbered steps up to twelve, unless it is 1. Of
+    two questions in one each gets half of them, rounded up."""
 
     reader_directory: Path | None = None
     """Folder of a small model that reads: one that `training/` wrote what the extractive provider is about to

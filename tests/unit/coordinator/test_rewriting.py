@@ -66,6 +66,7 @@ def test_a_question_that_stands_alone_is_none(query: str) -> None:
         "What is the DN4 and how is it cleaned?",
         "Was ist der Unterschied zwischen DN4 und DN6?",
         "Wer genehmigt Urlaub und wie wird er beantragt?",
+        "Was kostet ein Platz, und ab wie vielen Leuten gilt der Rabatt?",
     ],
 )
 def test_comparisons_and_several_questions_are_complex(query: str) -> None:

@@ -51,7 +51,8 @@ _INTERROGATIVES: Final = (
     r"(what|which|who|whom|whose|when|where|why|how|was|welche[rmns]?|wer|wen|wem|wann|wo|warum|wie|wieviel)"
 )
 _SEVERAL: Final = re.compile(
-    rf"\b{_INTERROGATIVES}\b.*\b(and|or|und|oder)\s+{_INTERROGATIVES}\b", re.IGNORECASE | re.DOTALL
+    rf"\b{_INTERROGATIVES}\b.*\b(and|or|und|oder)\s+((also|auch)\s+)?([a-zü]{{2,5}}\s+)?{_INTERROGATIVES}\b",
+    re.IGNORECASE | re.DOTALL,
 )
 
 

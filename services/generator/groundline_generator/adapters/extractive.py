@@ -10,6 +10,7 @@ from groundline.v1 import chat_pb2, error_pb2
 from groundline.v1 import generator_service_pb2 as pb
 
 from groundline_generator.domain.calls import EXTRACTIVE, ModelFinished, OnWait
+from groundline_generator.domain.checking.validation import shortened
 from groundline_generator.domain.quoting.extraction import Answerability, Extract, Extraction, extract
 from groundline_generator.domain.refusals import refusal
 from groundline_generator.service.concurrency import computed
@@ -43,6 +44,7 @@ class ExtractiveModel:
             yield refusal(request.query)
             yield ModelFinished(chat_pb2.FINISH_REASON_NO_ANSWER, issues=issues)
             return
+        issues.extend(map(_untold, extraction.untold))
         quoted, complete = _within(extraction.extracts, request.options.max_output_tokens)
         for previous, piece in zip((None, *quoted), quoted, strict=False):
             yield _separator(previous, piece) + _quoted(piece)
@@ -115,6 +117,11 @@ def _separator(previous: Extract | None, piece: Extract) -> str:
 def _quoted(piece: Extract) -> str:
     """Return a quotation with its marker, which would keep a block of code open behind its closing fence."""
     return f"```\n{piece.text}\n```\n[{piece.number}]" if piece.is_code else f"{piece.text} [{piece.number}]"
+
+
+def _untold(part: str) -> chat_pb2.ValidationIssue:
+    message = f"no passage was found that answers this part: {shortened(part)}"
+    return chat_pb2.ValidationIssue(reason=error_pb2.NO_SUPPORTING_PASSAGE, message=message)
 
 
 def _unused(request: pb.GenerateRequest) -> list[chat_pb2.ValidationIssue]:

@@ -36,7 +36,7 @@ _POINTERS: Final = re.compile(
 )
 # Words that often point back and often do not ("it is possible", "that the", "es gibt", "das Haus").
 _WEAK_POINTERS: Final = re.compile(
-    r"\b(?:it|this|that|there|one|before|after|afterwards|earlier|later|er|sie|es|das|sein(?:e[nmrs]?)?"
+    r"\b(?:it|this|that|there|one|before|after|afterwards|earlier|later|er|sie|es|das(?!\s+(?-i:[A-ZÄÖÜ]))|sein(?:e[nmrs]?)?"
     r"|vorher|nachher|davor|danach|zuvor)\b",
     re.IGNORECASE,
 )
@@ -53,11 +53,21 @@ _QUESTION_WORD: Final = (
     r"|was|wann|wo|wer|wen|wem|wessen|welche[rnms]?|warum|wieso|weshalb|wie|wohin|woher|wofür|womit"
     r"|ist|sind|kann|muss|darf|hat|haben|gibt)"
 )
+_BEFORE_QUESTION_WORD: Final = (
+    r"(?:(?:at|by|for|from|in|of|on|since|to|until|with|ab|an|auf|aus|bei|bis|für|mit|nach|seit|um|unter|von|zu)"
+    r"\s+)"
+)
 _NEXT_QUESTION: Final = re.compile(
-    rf"(?<=\?)\s+|,?\s+(?:and|und|sowie)\s+(?=(?:also\s+|auch\s+)?{_QUESTION_WORD}\b)", re.IGNORECASE
+    rf"(?:(?<=\?)|,?)\s+(?:and|und|sowie)\s+"
+    rf"(?=(?:also\s+|auch\s+)?{_BEFORE_QUESTION_WORD}?{_QUESTION_WORD}\b)|(?<=\?)\s+",
+    re.IGNORECASE,
 )
 _ASKS: Final = re.compile(rf"\b{_QUESTION_WORD}\b", re.IGNORECASE)
-_OPENS_LIKE_QUESTION: Final = re.compile(rf"^\s*(?:\w+\s+)?{_QUESTION_WORD}\b", re.IGNORECASE)
+_REQUEST: Final = (
+    r"(?:(?:please|bitte)\s+)?(?:tell\s+me|sag(?:en\s+sie)?\s+mir|"
+    r"i(?:'d|\s+would)?\s+(?:like|need|want)\s+to\s+know|ich\s+(?:möchte|muss|will)\s+wissen)[\s,]+"
+)
+_OPENS_LIKE_QUESTION: Final = re.compile(rf"^\s*(?:{_REQUEST})?(?:\w+\s+)?{_QUESTION_WORD}\b", re.IGNORECASE)
 
 # "And in Kiel?", "And the lifetime of the broker's?": what it replaces stood behind such a word, too.
 _PREPOSITION: Final = (
@@ -100,13 +110,16 @@ def decompose(query: str, max_sub_queries: int) -> tuple[str, ...]:
     """Return the parts of a compound question or a comparison; empty for a simple one."""
     if max_sub_queries < 2:
         return ()
-    if sides := compared(query):
-        return sides
-    parts = [part.strip(" ,") for part in _NEXT_QUESTION.split(query) if part.strip(" ,?")]
+    return compared(query) or questions_in(query, max_sub_queries)
+
+
+def questions_in(query: str, limit: int) -> tuple[str, ...]:
+    """Return the questions that one of several consists of, at most `limit`; empty for a single one."""
+    parts = [part.strip(" ,.") for part in _NEXT_QUESTION.split(query) if part.strip(" ,.?")]
     if len(parts) < 2 or not all(_is_question(part) for part in parts):
         return ()
     asked: list[str] = []
-    for part in parts[:max_sub_queries]:
+    for part in parts[:limit]:
         history = [chat_pb2.ChatMessage(role=chat_pb2.ChatMessage.USER, content=earlier) for earlier in asked]
         asked.append(standalone(part if part.endswith("?") else f"{part}?", history))
     return tuple(asked)

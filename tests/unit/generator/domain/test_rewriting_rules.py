@@ -128,6 +128,18 @@ def test_follow_ups_of_follow_ups_reach_back_to_the_topic() -> None:
             "Was kostet die Pumpe und wann kommt die Lieferung?",
             ("Was kostet die Pumpe?", "wann kommt die Lieferung?"),
         ),
+        (
+            "Please tell me when the shop opens and at which gate the bus stops.",
+            ("Please tell me when the shop opens?", "at which gate the bus stops?"),
+        ),
+        (
+            "Was kostet ein Platz, und ab wie vielen Leuten gilt der Rabatt?",
+            ("Was kostet ein Platz?", "ab wie vielen Leuten gilt der Rabatt?"),
+        ),
+        (
+            "Was kostet der Eintritt und wann schließt das Café?",
+            ("Was kostet der Eintritt?", "wann schließt das Café?"),
+        ),
     ],
 )
 def test_several_questions_come_apart(query: str, parts: tuple[str, ...]) -> None:

@@ -72,6 +72,16 @@ async def test_every_model_has_its_answers_cited_and_checked(make: Callable[[], 
     assert completed.model == model.check(QUESTION)
 
 
+async def test_an_answer_to_one_of_two_questions_says_which_one_is_not_told() -> None:
+    question = ask("What is the capital of France and who painted the ceiling in Lisbon?", (CAPITAL,))
+    text, completed = await answered(extractive(), question)
+    assert "Paris is the capital of France. [3]" in text
+    issue = next(
+        each for each in completed.validation.issues if each.reason == error_pb2.NO_SUPPORTING_PASSAGE
+    )
+    assert issue.message.endswith("answers this part: who painted the ceiling in Lisbon?")
+
+
 async def test_a_model_that_is_not_here_is_refused_by_name() -> None:
     question = ask("q", (CAPITAL,), options=options_pb2.GenerationOptions(model="gemini-9"))
     with pytest.raises(FailedPreconditionError) as failure:

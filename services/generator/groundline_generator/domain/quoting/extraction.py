@@ -2,8 +2,8 @@
 comparison the best on each of the two things that it compares."""
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from difflib import get_close_matches
 from functools import partial
@@ -33,6 +33,7 @@ from groundline_generator.domain.quoting.procedures import procedure
 from groundline_generator.domain.quoting.quotation import quotation
 from groundline_generator.domain.quoting.scoring import is_other, scored
 from groundline_generator.domain.reading import read
+from groundline_generator.domain.rewriting import questions_in
 from groundline_generator.domain.segments import Kind
 from groundline_generator.domain.signs import (
     COUNTED,
@@ -114,6 +115,8 @@ class Extraction:
     extracts: Sequence[Extract]
     relevance: float
     likelihood: float = 0.0
+    untold: Sequence[str] = ()
+    """Parts of the question that nothing was found for."""
 
 
 def extract(
@@ -126,13 +129,42 @@ def extract(
     checkpoint: Callable[[], None] = lambda: None,
     today: date | None = None,
 ) -> Extraction:
-    """Choose at most `max_sentences` from passages that come best first.
+    """Choose at most `max_sentences` from passages that come best first; of a question that consists of
+    several, an equal part of them, rounded up, for each.
 
     With a reader, the relevance that has to reach `min_relevance` depends on what it says of the chosen
     sentences and what stands around them. `checkpoint` is called before each passage; it may raise to stop
     the work. `today` is what "now" means, by default the present day in UTC.
     """
     work = _Work(passages, checkpoint, today)
+    whole = partial(_extracted, work, min_relevance=min_relevance, answerability=answerability)
+    parts = questions_in(query, max_sentences) if max_sentences > 1 else ()
+    if parts:
+        # Two sentences for each of two parts: one is the answer, the other what it needs to be understood.
+        each = -(-max_sentences // len(parts))
+        answered = {part: whole(query=part, max_sentences=each) for part in parts}
+        untold = tuple(part for part, answer in answered.items() if not answer.extracts)
+        if not untold:
+            return _joined(answered.values())
+        one = whole(query=query, max_sentences=max_sentences)
+        if not one.extracts and len(untold) < len(parts):
+            one = _joined([answer for answer in answered.values() if answer.extracts])
+        return replace(one, untold=untold) if one.extracts else one
+    return whole(query=query, max_sentences=max_sentences)
+
+
+def _joined(answers: Collection[Extraction]) -> Extraction:
+    """Return the answers to parts of a question as one, which is as sure as the least sure of them."""
+    extracts = dict.fromkeys(chain.from_iterable(each.extracts for each in answers))
+    return Extraction(
+        tuple(extracts), min(each.relevance for each in answers), min(each.likelihood for each in answers)
+    )
+
+
+def _extracted(
+    work: "_Work", query: str, max_sentences: int, min_relevance: float, answerability: Answerability | None
+) -> Extraction:
+    """Answer a single question, or a comparison."""
     sides = compared(query) if max_sentences > 1 else None
     if sides and (both := _contrasted(work, sides, min_relevance)):
         return both
