@@ -5,20 +5,18 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
-from difflib import get_close_matches
 from functools import partial
 from itertools import chain, product
 from typing import Final
 
 from groundline.v1 import generator_service_pb2 as pb
 from groundline_language import guess_language
-from groundline_language.concepts import related
-from groundline_language.terms import content_terms
 
 from groundline_generator.domain.asking.asked import asked_for
 from groundline_generator.domain.checking.disagreement import disagreement
 from groundline_generator.domain.checking.statements import Asked, Statement, document_of, statement
 from groundline_generator.domain.comparing import compared
+from groundline_generator.domain.quoting.bridging import bridged
 from groundline_generator.domain.quoting.candidates import Candidate, Question
 from groundline_generator.domain.quoting.choosing import choose, in_reading_order
 from groundline_generator.domain.quoting.fitting import (
@@ -32,27 +30,17 @@ from groundline_generator.domain.quoting.placing import place_in_time
 from groundline_generator.domain.quoting.procedures import procedure
 from groundline_generator.domain.quoting.quotation import quotation
 from groundline_generator.domain.quoting.scoring import is_other, scored
+from groundline_generator.domain.quoting.subjects import speak_of_others
 from groundline_generator.domain.reading import read
 from groundline_generator.domain.rewriting import questions_in
 from groundline_generator.domain.segments import Kind
-from groundline_generator.domain.signs import (
-    COUNTED,
-    beginning,
-    designated,
-    designations,
-    names,
-    quantities,
-    words,
-)
+from groundline_generator.domain.signs import quantities
 
 _OTHER_SUBJECT: Final = 0.5
 """Factor of the relevance where the passages speak of others than the question."""
 
 _NO_COUNT: Final = 0.3
 """Factor of the relevance where the number of things is asked for, and no quoted sentence counts them."""
-
-_TYPING_ERROR: Final = 0.8
-"""Minimum similarity (difflib's ratio) of a name to one that is spelled right."""
 
 _RIVAL_SHARE: Final = 0.5
 """Minimum score of a sentence that is quoted since it says otherwise, as a share of the best."""
@@ -197,6 +185,8 @@ def _extracted(
         return Extraction(work.steps(steps), relevance, likely)
     if chosen and max_sentences > 1 and (other := work.saying_otherwise(question, ranked, chosen)):
         chosen = [*chosen[: max_sentences - 1], other]
+    elif chosen and max_sentences > 1:
+        chosen = work.bridged(question, ranked, chosen, max_sentences)
     extracts = work.with_lists(query, chosen, ranked) if max_sentences > 1 else work.extracts(chosen)
     return Extraction(extracts, relevance, work.likelihood(question, ranked, shift))
 
@@ -244,7 +234,7 @@ class _Work:
         other = ranked[0].language if ranked and is_other(question.language, ranked[0].language) else None
         # A year within a span need not stand anywhere.
         text = question.timeless if ranked and question.is_told_by(ranked[0]) else question.text
-        is_of_others = _is_of_others(text, question.language, self._passages, other) or (
+        is_of_others = speak_of_others(text, question.language, self._passages, other) or (
             bool(ranked) and self._begins_later(question, ranked[0])
         )
         if is_of_others:
@@ -283,6 +273,18 @@ class _Work:
                 if any(disagreement(asked, each, theirs) is not None for each in ours):
                     return None if candidate in chosen else candidate
         return None
+
+    def bridged(
+        self,
+        question: Question,
+        ranked: Sequence[Candidate],
+        chosen: Sequence[Candidate],
+        max_sentences: int,
+    ) -> list[Candidate]:
+        """Return the chosen sentences, the last of them replaced by what another document tells."""
+        further = bridged(question, chosen, ranked, self._passages)
+        kept = [each for each in chosen if each not in further]
+        return [*kept[: max(0, max_sentences - len(further))], *further]
 
     def _statement(self, candidate: Candidate) -> Statement:
         sentences = self._readings[candidate.passage].sentences(candidate.language)
@@ -457,40 +459,6 @@ def _on_both(
     """Return the sentences that tell of the degree that a comparison asks for, or of both things."""
     both = sides[0].terms ^ sides[1].terms
     return [each for each in ranked if both <= each.is_about or not degrees.isdisjoint(each.hits)]
-
-
-def _is_of_others(
-    query: str, language: str | None, passages: Sequence[pb.NumberedPassage], other: str | None
-) -> bool:
-    """Tell whether no passage has some number, designation or name of the question, a typing error aside.
-
-    Passages in an `other` language write some names in another way: a translation will do, and one of several
-    names is enough.
-    """
-    text = "\n".join(f"{passage.title}\n{passage.context}\n{passage.text}" for passage in passages)
-    # The passages are searched only for what the question has, which takes longer than all the rest.
-    numbers = [quantity for quantity in quantities(query) if quantity.shown not in COUNTED]
-    held = list(quantities(text)) if numbers else []
-    if any(not any(one.is_of_value(number) for one in held) for number in numbers):
-        return True
-    if (keys := {key for _, key in designated(query)}) and not keys <= designations(text):
-        return True
-    named = list(names(query, language))
-    begun = words(text) if named else frozenset()
-    missing = [name for name in named if begun.isdisjoint(_beginnings(name, language, other))]
-    if not missing or (other and len(missing) < len(named)):
-        return False
-    spoken = frozenset(text.split())
-    are_there = (bool(get_close_matches(name, spoken, 1, _TYPING_ERROR)) for name in missing)
-    return not (any(are_there) if other else all(are_there))
-
-
-def _beginnings(name: str, language: str | None, other: str | None) -> frozenset[str]:
-    """Return how a name begins, and how what it is called in another language does."""
-    found = {name}
-    if language and other:
-        found.update(*(related(term, language, other) for term in content_terms(name, language)))
-    return frozenset(map(beginning, found))
 
 
 def _shifted(relevance: float, answerable: Sequence[float]) -> float:
