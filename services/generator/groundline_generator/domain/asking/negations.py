@@ -44,6 +44,8 @@ _PERMISSION: Final = _words(_any("permitted"))
 _DENIAL: Final = _words(rf"{_NOT}|{_DENIED_VERB}|{_FORBIDDEN}|{_any('excluded', 'none')}")
 _LIMIT: Final = _words(_any("limit"))
 _WITHOUT: Final = _words(_any("without"))
+_LIGHT: Final = _words(_any("light"))
+_PLACE: Final = _words(_any("place"))
 _MODE: Final = _words(
     rf"{_NOT}|{_DENIED_VERB}|{_FORBIDDEN}|{_any('may', 'permitted', 'excluded', 'emphasis')}"
 )
@@ -63,6 +65,16 @@ def denying_words(query: str) -> str:
     """Return the words by which a question for what is not so asks that; a sentence may say it in other
     ones."""
     return " ".join(_MODE.findall(query))
+
+
+def light_words(query: str) -> str:
+    """Return the verbs of a question that say little of what it is about."""
+    return " ".join(_LIGHT.findall(query))
+
+
+def places(text: str) -> str:
+    """Return the words by which a sentence says where something is so."""
+    return " ".join(_PLACE.findall(text))
 
 
 def denies(text: str) -> bool:

@@ -13,6 +13,7 @@ from groundline_generator.domain.asking.defining import defined
 from groundline_generator.domain.asking.negations import (
     asks_what_is_not,
     denying_words,
+    light_words,
     only_permits,
     sets_limits,
 )
@@ -109,6 +110,8 @@ class Question:
         denying = denying_words(text) if self.asks_what_is_not else ""
         self.denying = frozenset(content_terms(denying, language))
         """The terms by which it asks what is not so."""
+        self.matter = self.terms - self.denying - frozenset(content_terms(light_words(text), language))
+        """The terms by which it tells what it asks about, without verbs that say little."""
         self.asks_degree = bool(asked := degrees(text))
         self.degrees = frozenset(content_terms(" ".join(asked), language))
         self.names = frozenset(content_terms(" ".join(names(text, language)), language))

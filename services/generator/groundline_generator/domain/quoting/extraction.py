@@ -19,6 +19,7 @@ from groundline_generator.domain.comparing import compared
 from groundline_generator.domain.quoting.bridging import bridged
 from groundline_generator.domain.quoting.candidates import Candidate, Question
 from groundline_generator.domain.quoting.choosing import choose, in_reading_order
+from groundline_generator.domain.quoting.denying import put_denials_first
 from groundline_generator.domain.quoting.fitting import (
     counts_first,
     fade_contents,
@@ -58,12 +59,6 @@ _MAXIMUM_SHIFT: Final = 0.3
 
 _COMPARED: Final = 5
 """Sentences on each side of a comparison among which the best pair is looked for."""
-
-_NO_LIMIT: Final = 0.5
-"""Factor of the relevance of a sentence that says nothing of limits, if a question asks what is forbidden."""
-
-_NOT_DENIED: Final = 0.85
-"""Factor of the score of one that does not say that something is not so."""
 
 _STEP: Final = re.compile(r"\n\s*\d{1,3}[.)]\s")
 """Beginning of a numbered item behind the one before."""
@@ -214,7 +209,7 @@ class _Work:
         """Return the sentences that can be quoted, best first."""
         found = scored(question, self._passages, self._readings, self._checkpoint)
         if question.asks_what_is_not:
-            _deny(question, found)
+            put_denials_first(question, found)
         if question.time:
             place_in_time(found, question.time, asked_for(question.text))
         fade_contents(found)
@@ -344,53 +339,6 @@ class _Work:
 
 def _any_counts(chosen: Sequence[Candidate], language: str | None) -> bool:
     return any(each.is_of_kind and each.language == language for each in chosen)
-
-
-def _deny(question: Question, candidates: Sequence[Candidate]) -> None:
-    """Let what is so count for less; a neighbour that says what is not counts as much as it did.
-
-    The two stand beside each other: "Glass goes into the bin. Paper does not go there." Another denial that
-    is of less of the question than the best sentence without one is of something else.
-    """
-    limiting = {(each.passage, each.position): each for each in candidates if each.sets_limits}
-    denied: list[tuple[Candidate, list[Candidate]]] = []
-    for each in candidates:
-        permits = each.only_permits
-        sets_limits = (each.passage, each.position) in limiting
-        if sets_limits or not (permits or each.sentence.segment.kind is Kind.SENTENCE):
-            continue
-        beside = (limiting.get((each.passage, each.position + step)) for step in (-1, 1))
-        denying = [one for one in beside if one and (permits or _denies_it(question, one, each))]
-        for one in denying if permits else ():
-            one.stand_in_for(each)
-        if permits:
-            each.fade()
-        elif denying:
-            denied.append((each, denying))
-    best = max(candidates, key=lambda each: each.score, default=None)
-    least = best.own_share if best and not best.denies else 0.0
-    standing_in: set[tuple[int, int]] = set()
-    for each, denying in denied:
-        for one in denying:
-            one.stand_in_for(each)
-            standing_in.add((one.passage, one.position))
-    for each, _ in denied:
-        each.fade()
-    for each in candidates:
-        if each.sentence.segment.kind is not Kind.SENTENCE:
-            continue
-        place = each.passage, each.position
-        if place not in limiting or (each.own_share < least and place not in standing_in):
-            each.relevance *= _NO_LIMIT
-        if not each.denies:
-            each.score *= _NOT_DENIED
-
-
-def _denies_it(question: Question, denial: Candidate, each: Candidate) -> bool:
-    """Tell whether a sentence denies of something else what another says: they share half of what that one
-    has of the question, and more than a name."""
-    shared = denial.hits.keys() & each.hits.keys()
-    return denial.denies and not shared <= question.names and 2 * len(shared) >= len(each.hits)
 
 
 def _contrasted(work: _Work, sides: tuple[str, str], min_relevance: float) -> Extraction | None:

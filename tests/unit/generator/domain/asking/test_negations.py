@@ -3,7 +3,14 @@
 from functools import partial
 
 import pytest
-from groundline_generator.domain.asking.negations import asks_what_is_not, contraries, denies, denying_words
+from groundline_generator.domain.asking.negations import (
+    asks_what_is_not,
+    contraries,
+    denies,
+    denying_words,
+    light_words,
+    places,
+)
 from groundline_generator.domain.forms import verb_forms
 from groundline_generator.domain.quoting.extraction import extract
 from groundline_tests.generator.messages import numbered
@@ -129,3 +136,58 @@ def test_what_must_not_be_done_is_said_by_a_participle(query: str, said: str) ->
 )
 def test_forms_of_verbs_that_no_ending_tells(term: str, words: str, language: str, found: str) -> None:
     assert verb_forms(term, words.split(), language) == frozenset(found.split())
+
+
+CARS = numbered(
+    6,
+    "Smoking is forbidden in all cars. Roof boxes may be fitted, bicycle racks may not. "
+    "The warranty covers all parts, excluding the battery.",
+    title="Lowick Car Share",
+)
+LOCKERS = numbered(
+    7,
+    "You may bring a laptop to your desk. Pens and scissors must stay outside. Cameras are out of bounds.",
+    title="Reading room",
+)
+HALL = numbered(
+    8,
+    "Kaugummi ist in der Halle unerwünscht. Die Sauna kann von allen genutzt werden. "
+    "Für Hunde gilt ein Verbot. Auf den Balkonen ist das Grillen verboten. "
+    "Kinderwagen können im Hausflur stehen.",
+    title="Hausordnung",
+)
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("What must not be taken to my desk in the reading room?", "Pens and scissors"),
+        ("Which part does the warranty exclude?", "excluding the battery"),
+        ("Wer darf nicht hinein? Für welche Tiere gilt ein Verbot?", "Für Hunde"),
+        # What a document is about in general is denied without a further word of the question.
+        ("What is forbidden with Lowick Car Share?", "Smoking"),
+    ],
+)
+def test_what_is_not_allowed_is_said_in_many_words(query: str, said: str) -> None:
+    assert said in " ".join(each.text for each in answers(query, [CARS, LOCKERS, HALL]).extracts)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        # The document forbids something, but nothing of these.
+        "On which roads are the cars of Lowick Car Share banned?",
+        "Which songs must not be sung in the reading room?",
+        # Beside what is so in one place stands what is not so in another.
+        "Was darf nicht im Hausflur abgestellt werden?",
+    ],
+)
+def test_another_prohibition_of_the_same_document_is_no_answer(query: str) -> None:
+    assert not answers(query, [CARS, LOCKERS, HALL]).extracts
+
+
+def test_places_and_verbs_that_say_little_are_found_in_texts_of_any_length() -> None:
+    assert places("Smoking in the hall is fine. Im kleinen Saal nicht.") == "in the hall is Im kleinen Saal"
+    assert places("in the " * MANY)
+    assert not places("in " + "a" * MANY)
+    assert light_words("Where do I take it?").split() == ["do", "take"]
