@@ -75,6 +75,7 @@ _AND: Final = pattern_of("and", r"\s*", rf"\s*{_PART}")
 _BETWEEN: Final = pattern_of("between", after=rf"\s+{_PART}$", flags=re.VERBOSE)
 _NOW: Final = pattern_of("now", flags=re.VERBOSE)
 _STILL: Final = pattern_of("still")
+_VALID: Final = pattern_of("valid", flags=re.VERBOSE)
 _EARLIER: Final = pattern_of("earlier", flags=re.VERBOSE)
 _LATER: Final = pattern_of("later", flags=re.VERBOSE)
 _CHANGE: Final = pattern_of("change", flags=re.VERBOSE)
@@ -189,6 +190,11 @@ def asked_time(query: str, language: str | None, today: date) -> AskedTime | Non
         return None
     timeless = _STILL.sub(" ", _NOW.sub(" ", query))
     return AskedTime(Period(today, today), timeless, " ".join(now), is_now=True, today=today)
+
+
+def words_of_validity(query: str) -> str:
+    """Return the words by which a question asks what was valid at a time, such as "applied"."""
+    return " ".join(_VALID.findall(query))
 
 
 def told(sentences: Sequence[str], today: date) -> Sequence[Told]:

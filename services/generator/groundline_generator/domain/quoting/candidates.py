@@ -17,7 +17,7 @@ from groundline_generator.domain.asking.negations import (
     only_permits,
     sets_limits,
 )
-from groundline_generator.domain.asking.times import Told, asked_time
+from groundline_generator.domain.asking.times import Told, asked_time, words_of_validity
 from groundline_generator.domain.comparing import degrees
 from groundline_generator.domain.reading import Sentence
 from groundline_generator.domain.references import refers_back
@@ -114,6 +114,9 @@ class Question:
         """The terms by which it tells what it asks about, without verbs that say little."""
         self.asks_degree = bool(asked := degrees(text))
         self.degrees = frozenset(content_terms(" ".join(asked), language))
+        validity = words_of_validity(text) if self.time else ""
+        self.validity = frozenset(content_terms(validity, language))
+        """The terms by which it asks what was valid at a time; a sentence of that time need not have them."""
         self.names = frozenset(content_terms(" ".join(names(text, language)), language))
         self.counted = counted(text, language)
         self.required = frozenset[str]()
@@ -124,7 +127,7 @@ class Question:
     def is_told_by(self, candidate: Candidate) -> bool:
         """Tell whether a sentence is of the time asked about, and has all else that the question names in it
         or above it."""
-        named = frozenset(content_terms(self.timeless, self.language))
+        named = frozenset(content_terms(self.timeless, self.language)) - self.validity
         return bool(candidate.is_of_time) and named <= candidate.is_about
 
     def require(self, terms: frozenset[str]) -> None:

@@ -98,6 +98,7 @@ class _Weighted:
     matter: Mapping[str, float]
     """The weights without those of terms by which the question asks what is not so."""
     total_matter: float
+    validity: frozenset[str]
 
     def share_of(self, terms: frozenset[str]) -> float:
         """Return the weighted share of what the question is about that some terms have."""
@@ -319,6 +320,7 @@ def _weighted(question: Question, candidates: Sequence[Candidate]) -> _Weighted:
         asks_for_steps(question.text),
         matter,
         sum(matter.values()),
+        question.validity,
     )
 
 
@@ -416,6 +418,9 @@ def _credited(
             credit = _IN_OTHER_WORDS if term in member.implied else _IN_SENTENCE
             score += weight * credit * occurrences * (_K1 + 1) / (occurrences + _K1 * length)
             covered += weight * credit
+            continue
+        if term in asked.validity:
+            covered += weight
             continue
         if refers_back and term in previous:
             score += weight * _REFERRED_TO

@@ -41,6 +41,7 @@ LIMIT = numbered(
         ("What did the crossing cost in 2017?", "£11", "£8"),
         ("What did the crossing cost on 3 February 2020?", "£11", "£14"),
         ("What did the crossing cost in summer 2023?", "£14", "£11"),
+        ("Which cost of the crossing was valid in May 2012?", "£8", "£14"),
         ("What does the crossing cost now?", "£14", "£20"),
         ("What does the crossing currently cost?", "£14", "£8"),
         ("What was the limit of attachments in 2023?", "10 MB", "25 MB"),
@@ -51,6 +52,11 @@ def test_a_question_about_a_time_is_answered_by_what_was_so_then(query: str, sai
     quoted = " ".join(extract.text for extract in answers(query, [FERRY, ARCHIVE, LIMIT]).extracts)
     assert said in quoted
     assert unsaid not in quoted
+
+
+def test_words_of_validity_count_where_they_are_said() -> None:
+    course = numbered(1, "In 2019 the course took 40 people. In 2019 312 people applied.", title="Course")
+    assert "312" in answers("How many people applied in 2019?", [course]).extracts[0].text
 
 
 @pytest.mark.parametrize(
