@@ -24,6 +24,7 @@ from groundline_runtime.errors import (
 from groundline_runtime.metrics.common import count_degradations
 from groundline_runtime.metrics.declaring import BoundedNames
 from groundline_runtime.quotas import Spending
+from groundline_runtime.reasons import reason_value
 from groundline_validation import options_of
 from opentelemetry import trace
 
@@ -276,7 +277,7 @@ class SearchService:
         response: pb.SearchResponse,
     ) -> Sequence[Suspect]:
         """Return the words of the query that are misspelled: like a word of the passages, and in nothing that
-        the caller may read. What cannot be looked up is taken as right."""
+        the caller may read. What cannot be looked up in time is taken as right, which is declared."""
         languages = groups.corrected_languages
         if not languages or not response.passages:
             return ()
@@ -290,7 +291,12 @@ class SearchService:
                 held = await asyncio.gather(
                     *(self._arms.holds(each.given, groups, selection) for each in found)
                 )
-        except GroundlineError:
+        except GroundlineError as error:
+            response.degraded.add(
+                component=passage_pb2.COMPONENT_KEYWORD_ARM,
+                reason=reason_value(error.reason),
+                message="words that may be misspelled could not be looked up in time",
+            )
             return ()
         return [each for each, is_held in zip(found, held, strict=True) if not is_held]
 

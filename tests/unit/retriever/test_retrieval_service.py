@@ -192,6 +192,17 @@ async def test_a_keyword_search_of_nothing_but_indexes_being_rebuilt_is_an_error
     assert [each.reason for each in response.degraded] == [error_pb2.LEXICAL_INDEX_UNSOUND]
 
 
+async def test_a_misspelled_word_that_cannot_be_looked_up_stays_and_is_declared() -> None:
+    store = FakeStore({"guides": []}, texts={1: "A lease of one."}, failing_queries={"leaes"})
+    response = await service(store).search(NOBODY, pb.SearchRequest(query="the leaes"))
+    assert ids(response) == [1, 2]
+    assert not response.corrections
+    [degradation] = response.degraded
+    assert degradation.component == passage_pb2.COMPONENT_KEYWORD_ARM
+    assert degradation.reason == error_pb2.DATABASE_UNAVAILABLE
+    assert "misspelled" in degradation.message
+
+
 async def test_both_arms_failing_is_an_error() -> None:
     with pytest.raises(UnavailableError) as caught:
         await retrieve(FakeStore({"guides": []}, failing={*ARMS}))

@@ -63,6 +63,13 @@ def test_a_word_that_only_questions_have_is_no_mistake() -> None:
     assert found("Wessen Garten?", "Der Garten liegt im Westen.", language="german") == []
 
 
+def test_an_infinitive_is_no_mistake_beside_the_same_with_a_particle() -> None:
+    texts = "Es ist verboten, Hunde mitzubringen.", "Bitte Hunde mitbringen."
+    for query, text in (("mitbringen", texts[0]), ("mitzubringen", texts[1])):
+        assert found(query, text, language="german") == []
+    assert found("mitzubrimgen", texts[0], language="german") == [("mitzubrimgen", "mitzubringen")]
+
+
 def test_without_passages_nothing_is_corrected() -> None:
     assert suspects("leaes", [], {"english"}) == []
 

@@ -127,9 +127,11 @@ def _stem(word: str, language: str) -> str:
 
 
 def _is_inflected(word: str, other: str, distance: int) -> bool:
-    """Tell whether two words are probably forms of one, with other endings: "beantragen" and "beantragt"."""
+    """Tell whether two words are probably forms of one, with other endings ("beantragen" and "beantragt"), or
+    infinitives of which one has a "zu" ("mitbringen" and "mitzubringen")."""
     beginning = max(len(word), len(other)) - _ENDING
-    return distance > 1 and word[:beginning] == other[:beginning]
+    is_alike = word[:beginning] == other[:beginning] or word.replace("zu", "") == other.replace("zu", "")
+    return distance > 1 and is_alike
 
 
 def _nearest(word: str, lowered: str, languages: Collection[str]) -> str:
