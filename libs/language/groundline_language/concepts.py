@@ -95,6 +95,18 @@ def is_grammatical(term: str, language: str, other: str) -> bool:
     return bool(concepts) and other in _COLUMNS and not any(concept[other] for concept in concepts)
 
 
+def is_known(word: str, language: str) -> bool:
+    """Tell whether the vocabulary has a word, the end of a German compound, or, for a woman (*Architektin*),
+    the word for a man."""
+    known = _vocabulary().get(language, {})
+    return any(
+        spelt[at:] in known
+        for term in content_terms(word, language)
+        for spelt in (term, term.removesuffix("in"))
+        for at in range(max(1, len(spelt) - _SHORTEST_PART + 1))
+    )
+
+
 def _meanings(among: _Concepts, term: str, language: str, other: str) -> frozenset[str]:
     found = _concepts_of(among, term, language)
     return frozenset(chain.from_iterable(concept.get(other, ()) for concept in found)) - {term}

@@ -6,6 +6,9 @@ from importlib.resources import files
 from itertools import pairwise
 from typing import Final, NamedTuple
 
+from groundline_language.concepts import is_known
+from groundline_language.terms import content_terms
+
 _NUMBER: Final = re.compile(
     r"(?:(?<![\w.,:/$€£-])|(?<=\d[-–—/]))(\d+(?:[.,:]\d+)*)(?:st|nd|rd|th)?(?!\w)"
     r"(?:[ \u00a0\u202f-]?([^\W\d_]+[²³]?|[%‰€$£]|°[CF]?))?"
@@ -110,6 +113,21 @@ def names(text: str, language: str | None) -> Iterator[str]:
         if not word[0].isupper() or len(word) < 3 or text[before.end() : token.start()].strip(_WITHIN):
             continue
         if language == "english" or previous in _PLACED:
+            yield word
+
+
+def german_names(text: str) -> Iterator[str]:
+    """Yield words of a German text that are in capitals, or have one beside another word that has: nouns
+    mostly stand alone, the parts of a name side by side. Common words are left out."""
+    tokens = list(_WORD.finditer(text))
+    # An article at the beginning of a sentence has a capital, too.
+    capital = [each.group()[0].isupper() and any(content_terms(each.group(), "german")) for each in tokens]
+    joined = [text[one.end() : other.start()] in (" ", "-") for one, other in pairwise(tokens)]
+    beside = [all(each) for each in zip(joined, capital, capital[1:], strict=False)]
+    for token, before, after in zip(tokens, (False, *beside), (*beside, False), strict=False):
+        word = token.group()
+        is_name = before or after or word.isupper()
+        if is_name and word[0].isupper() and len(word) >= 3 and not is_known(word, "german"):
             yield word
 
 

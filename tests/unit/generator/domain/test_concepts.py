@@ -1,5 +1,5 @@
 import pytest
-from groundline_language.concepts import alike, is_grammatical, related, translated
+from groundline_language.concepts import alike, is_grammatical, is_known, related, translated
 from groundline_language.terms import content_terms
 
 
@@ -63,3 +63,8 @@ def test_a_word_that_the_other_language_has_no_term_for_is_grammatical() -> None
 )
 def test_a_question_is_translated_word_by_word(query: str, language: str, words: set[str]) -> None:
     assert words <= set(translated(query, language).split())
+
+
+@pytest.mark.parametrize(("word", "known"), [("Rechnung", True), ("Hafermilch", True), ("Peyton", False)])
+def test_a_compound_of_a_known_word_is_known(word: str, known: bool) -> None:
+    assert is_known(word, "german") == known

@@ -13,6 +13,7 @@ from groundline_generator.domain.signs import (
     beginning,
     designated,
     designations,
+    german_names,
     names,
     quantities,
     words,
@@ -39,6 +40,9 @@ def speak_of_others(
     if (keys := {key for _, key in designated(query)}) and not keys <= designations(text):
         return True
     named = list(names(query, language))
+    if language == "german" and not other:
+        named += german_names(query.replace("-", " "))
+        text = f"{text}\n{text.replace('-', ' ')}"
     begun = words(text) if named else frozenset()
     missing = [name for name in named if begun.isdisjoint(_beginnings(name, language, other))]
     if not missing or (other and len(missing) < len(named)):
