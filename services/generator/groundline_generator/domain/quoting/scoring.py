@@ -58,8 +58,12 @@ _SIMILARITY_PRIOR: Final = 0.5
 _SIMILARITY_SHARE: Final = 1 / 2
 """Share of the similarity in the relevance, if it is known; the coverage of terms is the rest."""
 
+_SIMILARITY_SHARE_UNKNOWN: Final = 1 / 3
+"""The same if the model is not known to know the question's language, where similarities tell less, and are
+lower for all passages."""
+
 _SIMILARITY_SHARE_BETWEEN: Final = 0.6
-"""The same between two languages, where fewer terms are recognized."""
+"""The share between two languages, where fewer terms are recognized."""
 
 _BETWEEN_LANGUAGES: Final = 0.02
 """Addition to the similarity between two languages, with which .85 is refused on one half of the articles of
@@ -90,6 +94,7 @@ class _Weighted:
 
     weights: Mapping[str, float]
     total: float
+    language: str | None
     names: frozenset[str]
     required: frozenset[str]
     asked_for: re.Pattern[str] | None
@@ -313,6 +318,7 @@ def _weighted(question: Question, candidates: Sequence[Candidate]) -> _Weighted:
     return _Weighted(
         weights,
         sum(weights.values()),
+        question.language,
         question.names,
         question.required,
         asked,
@@ -360,7 +366,7 @@ def _score(
     prior = 1 + _RANK_PRIOR / (rank + 1) + _SIMILARITY_PRIOR * similarity
     if is_translated:
         similarity = min(similarity + _BETWEEN_LANGUAGES, 1.0)
-    share = _SIMILARITY_SHARE_BETWEEN if is_translated else _SIMILARITY_SHARE
+    share = _similarity_share(asked.language, passage, is_translated=is_translated)
     nothing: Mapping[str, int] = {}
     # For sentences that hold no term, and whose neighbours do not, only the headings make a difference.
     far_off: dict[frozenset[str], tuple[float, float]] = {}
@@ -388,6 +394,14 @@ def _score(
         member.own_share = asked.share_of(member.is_about)
         if known:
             member.relevance += share * (similarity - member.relevance)
+
+
+def _similarity_share(language: str | None, passage: pb.NumberedPassage, *, is_translated: bool) -> float:
+    """Return the share of the similarity in the relevance. All models know English."""
+    if is_translated:
+        return _SIMILARITY_SHARE_BETWEEN
+    is_known = language in (None, "english") or passage.similarity_crosses_languages
+    return _SIMILARITY_SHARE if is_known else _SIMILARITY_SHARE_UNKNOWN
 
 
 def _as_step(member: Candidate) -> float:

@@ -33,3 +33,12 @@ def test_a_german_question_about_names_that_are_there_is_answered(query: str) ->
 )
 def test_a_german_question_about_other_names_is_refused(query: str) -> None:
     assert not answers(query, [OPENING]).extracts
+
+
+def test_a_similarity_counts_less_if_its_model_may_not_know_german() -> None:
+    def relevance(similarity: float, *, crosses: bool) -> float:
+        passage = numbered(1, OPENING.text, similarity=similarity, similarity_crosses_languages=crosses)
+        return answers("Wer eröffnete den Radweg am Hafen?", [passage]).relevance
+
+    unknown, known = (relevance(0.9, crosses=each) - relevance(0.1, crosses=each) for each in (False, True))
+    assert 0 < unknown < known
