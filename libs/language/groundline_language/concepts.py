@@ -107,6 +107,17 @@ def is_known(word: str, language: str) -> bool:
     )
 
 
+@lru_cache(maxsize=_REMEMBERED_TERMS)
+def is_known_whole(term: str, language: str) -> bool:
+    """Tell whether the vocabulary has a term, or words that a compound begins and ends with: *burg* alone
+    tells nothing of *Hamburg*."""
+    known = _vocabulary().get(language, {})
+    cuts = range(_SHORTEST_PART - 1, len(term) - _SHORTEST_PART + 2)
+    return term in known or (
+        any(term[:at] in known for at in cuts) and any(term[at:] in known for at in cuts)
+    )
+
+
 def _meanings(among: _Concepts, term: str, language: str, other: str) -> frozenset[str]:
     found = _concepts_of(among, term, language)
     return frozenset(chain.from_iterable(concept.get(other, ()) for concept in found)) - {term}

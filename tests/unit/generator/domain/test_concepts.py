@@ -1,5 +1,5 @@
 import pytest
-from groundline_language.concepts import alike, is_grammatical, is_known, related, translated
+from groundline_language.concepts import alike, is_grammatical, is_known, is_known_whole, related, translated
 from groundline_language.terms import content_terms
 
 
@@ -68,3 +68,10 @@ def test_a_question_is_translated_word_by_word(query: str, language: str, words:
 @pytest.mark.parametrize(("word", "known"), [("Rechnung", True), ("Hafermilch", True), ("Peyton", False)])
 def test_a_compound_of_a_known_word_is_known(word: str, known: bool) -> None:
     assert is_known(word, "german") == known
+
+
+@pytest.mark.parametrize(
+    ("term", "known"), [("burg", True), ("hafenstadt", True), ("hamburg", False), ("burghaus", True)]
+)
+def test_a_part_of_a_word_does_not_make_it_known(term: str, known: bool) -> None:
+    assert is_known_whole(term, "german") == known

@@ -5,7 +5,7 @@ from difflib import get_close_matches
 from typing import Final
 
 from groundline.v1 import generator_service_pb2 as pb
-from groundline_language.concepts import related
+from groundline_language.concepts import is_known_whole, related
 from groundline_language.terms import content_terms
 
 from groundline_generator.domain.signs import (
@@ -56,5 +56,6 @@ def _beginnings(name: str, language: str | None, other: str | None) -> frozenset
     """Return how a name begins, and how what it is called in another language does."""
     found = {name}
     if language and other:
-        found.update(*(related(term, language, other) for term in content_terms(name, language)))
+        terms = (each for each in content_terms(name, language) if is_known_whole(each, language))
+        found.update(*(related(each, language, other) for each in terms))
     return frozenset(map(beginning, found))

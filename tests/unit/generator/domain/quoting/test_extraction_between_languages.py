@@ -67,6 +67,12 @@ def test_a_subject_is_known_by_what_the_other_language_calls_it(subject: str, is
     )
 
 
+def test_a_name_is_not_known_by_a_part_of_it() -> None:
+    text = "The army of Germany was rebuilt. Half of its soldiers came from the west, where a castle stands."
+    assert quotes("Wie viele Wachen der Armee kamen aus Norwegen?", [numbered(1, text)]) == []
+    assert quotes("Wie viele Wachen der Armee kamen aus Hamburg?", [numbered(1, text)]) == []
+
+
 def test_words_that_two_languages_share_are_the_same_word_in_both() -> None:
     text = (
         "Insulin ist ein Hormon der Wirbeltiere. Banting isolierte es als Erster. Heute ist das anders. "
