@@ -84,16 +84,21 @@ def elided(word: str, language: str | None) -> int:
 
 
 def _spoken(token: str) -> tuple[str, ...]:
-    """Return the languages of the function words in a token, of each as often as it has such. Single letters
-    say little: code and formulas have them too."""
-    words = [folded(word) for word in WORD.findall(token)]
-    return tuple(
-        language
-        for language in LANGUAGES
-        for word in words
-        if (word in STOP_WORDS[language] and (len(word) > 1 or language in _MEASURED))
-        or elided(word, language)
+    """Return the languages of the function words in a token, of each as often as it has such."""
+    found: list[str] = []
+    for word in map(folded, WORD.findall(token)):
+        languages = _LANGUAGES_OF.get(word, frozenset())
+        if "'" in word:
+            languages = languages.union(each for each in _ELIDED if elided(word, each))
+        found += languages
+    return tuple(found)
+
+
+# Single letters say little: code and formulas have them too.
+_LANGUAGES_OF: Final[Mapping[str, frozenset[str]]] = {
+    word: frozenset(
+        each for each in LANGUAGES if word in STOP_WORDS[each] and (len(word) > 1 or each in _MEASURED)
     )
-
-
+    for word in chain.from_iterable(STOP_WORDS.values())
+}
 _SPOKEN: Final = Remembered(_spoken)

@@ -95,6 +95,8 @@ def _is_part(term: str, other: str) -> bool:
 def begin_alike(term: str, other: str, least: int, share: float) -> bool:
     """Tell whether two terms share so much of their beginning, `least` letters and a share of the longer,
     that they are forms of one word."""
+    if term[:least] != other[:least]:
+        return False
     shared = max(least, math.ceil(share * max(len(term), len(other))))
     return term[:shared] == other[:shared]
 

@@ -196,6 +196,7 @@ class _Evidence:
     def __init__(self, passage: pb.NumberedPassage) -> None:
         self._passage = passage
         self._terms: dict[str | None, frozenset[str]] = {}
+        self._statements: dict[str | None, Sequence[Statement]] = {}
 
     @cached_property
     def _reading(self) -> Reading:
@@ -216,11 +217,15 @@ class _Evidence:
                     best, best_score = sentence.text, score
         return best
 
-    def statements(self, asked: str | None) -> Iterator[Statement]:
-        """Yield the sentences, each with the title, the context, its headings and the sentence before it."""
+    def statements(self, asked: str | None) -> Sequence[Statement]:
+        """Return the sentences, each with the title, the context, its headings and the sentence before it."""
         language = self.language or asked
-        sentences = self._reading.sentences(language)
-        return (statement(self._passage, sentences, place, language) for place in range(len(sentences)))
+        if language not in self._statements:
+            sentences = self._reading.sentences(language)
+            self._statements[language] = [
+                statement(self._passage, sentences, place, language) for place in range(len(sentences))
+            ]
+        return self._statements[language]
 
     def statement_of(self, claim: str, language: str | None) -> Statement | None:
         """Return the sentence that shares the most terms with a claim."""

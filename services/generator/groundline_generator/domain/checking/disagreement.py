@@ -56,6 +56,10 @@ def disagreement(asked: Asked, ours: Statement, theirs: Statement) -> tuple[str,
 def _other_value(asked: Asked, ours: Statement, theirs: Statement) -> tuple[str, str] | None:
     if asked.kinds is None or not (asked.may_be_of(ours) and asked.may_be_of(theirs)):
         return None
+    # Most sentences have no such values, and these are read once; terms are looked up anew for each question.
+    pair = None if "person" in asked.kinds else _apart(asked, ours, theirs)
+    if pair is None and "person" not in asked.kinds:
+        return None
     inside = asked.inside(theirs)
     if not inside or inside.isdisjoint(asked.inside(ours)):
         return None
@@ -64,11 +68,8 @@ def _other_value(asked: Asked, ours: Statement, theirs: Statement) -> tuple[str,
         return None
     if not (own.inside <= asked.free | other.everywhere and other.inside <= asked.free | own.everywhere):
         return None
-    if "person" in asked.kinds:
-        return _other_person(asked, ours, theirs)
-    pair = _apart(asked, ours, theirs)
     if pair is None:
-        return None
+        return _other_person(asked, ours, theirs)
     first, second = (
         each._replace(text=_clause(each.text, value))
         for each, value in zip((ours, theirs), pair, strict=True)

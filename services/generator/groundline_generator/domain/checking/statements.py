@@ -213,15 +213,14 @@ def forms_of(term: str, language: str | None, other: str | None) -> frozenset[st
 
 
 def is_said(term: str, forms: frozenset[str], terms: Sequence[str]) -> bool:
-    return not forms.isdisjoint(terms) or any(
-        (
-            len(term) >= MIN_VARIANT_LENGTH
-            and len(each) >= MIN_VARIANT_LENGTH
-            and is_variant(term.rstrip("s"), each.rstrip("s"))
-        )
-        or any(is_part(form, each) for form in forms)
-        for each in terms
-    )
+    return not forms.isdisjoint(terms) or any(_is_form(term, forms, each) for each in terms)
+
+
+def _is_form(term: str, forms: frozenset[str], word: str) -> bool:
+    is_long = len(term) >= MIN_VARIANT_LENGTH and len(word) >= MIN_VARIANT_LENGTH
+    if is_long and is_variant(term.rstrip("s"), word.rstrip("s")):
+        return True
+    return any(is_part(form, word) for form in forms)
 
 
 def conditions(text: str) -> frozenset[str]:

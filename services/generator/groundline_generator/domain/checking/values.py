@@ -3,6 +3,7 @@
 import re
 import tomllib
 from collections.abc import Container, Iterator, Mapping, Sequence
+from functools import lru_cache
 from importlib.resources import files
 from itertools import chain
 from typing import Any, Final, NamedTuple
@@ -80,6 +81,9 @@ _ROUGHLY: Final = 0.1
 
 _ROUNDED: Final = 0.01
 """The same of numbers from a thousand on of which one ends in zeros."""
+
+_REMEMBERED: Final = 1_024
+"""Sentences whose values are cached."""
 
 
 class Value(NamedTuple):
@@ -169,7 +173,8 @@ def persons(text: str, known: Container[str]) -> list[str]:
     ]
 
 
-def values(text: str) -> list[Value]:
+@lru_cache(maxsize=_REMEMBERED)
+def values(text: str) -> Sequence[Value]:
     """Return the values of a sentence in their order, of which two that are joined are one."""
     tokens = _tokens(text)
     found: list[tuple[Value, int, int]] = []
@@ -185,7 +190,7 @@ def values(text: str) -> list[Value]:
     if len(joined) == 1 and not joined[0].bound:
         bound = "most" if _MOST.search(text) else "least" if _LEAST.search(text) else ""
         joined[0] = joined[0]._replace(bound=bound)
-    return joined
+    return tuple(joined)
 
 
 def _at(tokens: Sequence[_Token], place: int) -> _Token | None:

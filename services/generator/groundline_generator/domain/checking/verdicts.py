@@ -68,7 +68,8 @@ class _Near:
 
     number: int
     sentence: Sentence
-    language: str | None
+    wording: WordedText
+    """The sentence as it is compared."""
     around: str
     """Titles, headings, context, and the sentences beside it."""
     share: float
@@ -115,7 +116,7 @@ class _Claim:
 
     def around(self, near: "_Near") -> WordedText:
         """Return what else may bear it out beside a sentence."""
-        return WordedText(f"{near.around}\n{self.context}", near.language)
+        return WordedText(f"{near.around}\n{self.context}", near.wording.language)
 
     def wording(self, language: str | None) -> WordedText:
         if language not in self._wordings:
@@ -145,9 +146,9 @@ def verdict_on(claim: pb.Claim, passages: Sequence[pb.NumberedPassage]) -> pb.Cl
             break
         if each.own < _OWN or (verbatim and each.number == verbatim.near.number):
             continue
-        wording = asked.wording(each.language)
-        found = difference(wording, WordedText(each.sentence.text, each.language), asked.around(each))
-        order = in_order(wording, WordedText(each.sentence.text, each.language))
+        wording = asked.wording(each.wording.language)
+        found = difference(wording, each.wording, asked.around(each))
+        order = in_order(wording, each.wording)
         if found is None:
             if each.share < asked.enough:
                 continue
@@ -195,20 +196,19 @@ def _otherwise_verbatim(asked: _Claim, near: Sequence[_Near]) -> _Verbatim | Non
     nearly all but those in whose place it has others: what is beside it and shares the claim's words does not
     bear it out then."""
     compared = [
-        (in_order(asked.wording(each.language), sentence), each, sentence)
+        (in_order(asked.wording(each.wording.language), each.wording), each)
         for each in near
         if each.share >= _COMPARABLE
-        for sentence in (WordedText(each.sentence.text, each.language),)
     ]
     if not compared:
         return None
-    order, first, sentence = max(compared, key=lambda each: each[0])
-    claim = asked.wording(first.language)
-    found = difference(claim, sentence, asked.around(first))
+    order, first = max(compared, key=lambda each: each[0])
+    claim = asked.wording(first.wording.language)
+    found = difference(claim, first.wording, asked.around(first))
     if found is None or not found.said:
         return None
     words = len(claim.tokens)
-    others = words - len(WordedText(found.claimed, first.language).tokens)
+    others = words - len(WordedText(found.claimed, None).tokens)
     return (
         _Verbatim(first, found, _likelihood(_REFUTATION, order))
         if order * words >= _VERBATIM * others
@@ -219,10 +219,9 @@ def _otherwise_verbatim(asked: _Claim, near: Sequence[_Near]) -> _Verbatim | Non
 def _otherwise(asked: _Claim, near: _Near, around: str, *, lacking: bool = False) -> Deviation | None:
     """Return what a claim has otherwise than a sentence that is nearly the same; with `lacking`, also what is
     missing in the sentence and around it."""
-    wording = asked.wording(near.language)
-    found = difference(
-        wording, WordedText(near.sentence.text, near.language), WordedText(around, near.language)
-    )
+    language = near.wording.language
+    wording = asked.wording(language)
+    found = difference(wording, near.wording, WordedText(around, language))
     if found is None or (found.contradicts and not _is_nearly_said(wording, near, found)):
         return None
     return found if found.contradicts or lacking else None
@@ -258,14 +257,15 @@ def _near(claim: _Claim, passage: pb.NumberedPassage) -> Iterator[_Near]:
         own = (len(held) + _ALIKE * len(alike)) / len(wanted)
         share = own + _AROUND * len((rest - alike) & around) / len(wanted)
         beside = (each.text for each in (*before, *after))
-        yield _Near(passage.number, sentence, language, "\n".join((above, heading, *beside)), share, own)
+        wording = WordedText(sentence.text, language)
+        yield _Near(passage.number, sentence, wording, "\n".join((above, heading, *beside)), share, own)
 
 
 def _is_nearly_said(claim: WordedText, near: _Near, found: Deviation) -> bool:
     """Tell whether the sentence has most of a claim's terms besides what is otherwise."""
-    rest = claim.terms - frozenset(content_terms(found.claimed, near.language))
-    terms = near.sentence.terms
-    held = {term for term in rest if term in terms or is_said_otherwise(term, terms, near.language)}
+    language, terms = near.wording.language, near.sentence.terms
+    rest = claim.terms - frozenset(content_terms(found.claimed, language))
+    held = {term for term in rest if term in terms or is_said_otherwise(term, terms, language)}
     return bool(rest) and len(held) / len(rest) >= _REFUTED
 
 
