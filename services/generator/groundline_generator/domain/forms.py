@@ -74,8 +74,8 @@ def participles(verb: str) -> frozenset[str]:
 def is_variant(term: str, other: str) -> bool:
     """Tell whether words begin alike, or one of them holds the other."""
     return (
-        _is_part(term, other)
-        or _is_part(other, term)
+        _holds(other, term)
+        or _holds(term, other)
         or (term[:MIN_VARIANT_LENGTH] in other and begins_like(term, other))
     )
 
@@ -85,10 +85,10 @@ def begins_like(term: str, other: str) -> bool:
     return begin_alike(term, other, MIN_VARIANT_LENGTH, _VARIANT_PREFIX_SHARE)
 
 
-def _is_part(term: str, other: str) -> bool:
+def _holds(word: str, part: str) -> bool:
     """Tell whether a word has another as its beginning, or as a part that a part of its own stands before:
     *phone* in *smartphone*, but not *dress* in *address*."""
-    before, found, _ = other.partition(term)
+    before, found, _ = word.partition(part)
     return bool(found) and (not before or len(before) >= _LEAST_PART or before in _PREFIXES)
 
 

@@ -211,7 +211,7 @@ def _are_equal(one: str, other: str) -> bool:
 
 def _opposite(ours: Sequence[Token], theirs: Sequence[Token]) -> Deviation | None:
     for one in ours:
-        opposites = _OPPOSITES.get(one.folded, frozenset())
+        opposites = OPPOSITES.get(one.folded, frozenset())
         if other := next((each for each in theirs if each.folded in opposites), None):
             return Deviation(error_pb2.CONTRADICTED_SENTENCE, one.text, other.text)
     return None
@@ -230,7 +230,8 @@ def _opposites() -> Mapping[str, frozenset[str]]:
     return {word: frozenset(others) for word, others in found.items()}
 
 
-_OPPOSITES: Final = _opposites()
+OPPOSITES: Final = _opposites()
+"""Words that mean the opposite of a folded word."""
 
 
 def _are_other_names(

@@ -16,6 +16,7 @@ from groundline_generator.domain.checking.differences import denied_alone
 from groundline_generator.domain.checking.matters import VALUE, is_of_one_matter, names_the_same
 from groundline_generator.domain.checking.statements import (
     CONDITION,
+    REASON,
     WORD,
     Asked,
     Statement,
@@ -23,7 +24,7 @@ from groundline_generator.domain.checking.statements import (
     forms_of,
     is_said,
 )
-from groundline_generator.domain.checking.values import Value, asked_unit, persons, values
+from groundline_generator.domain.checking.values import TITLES, Value, asked_unit, persons, values
 from groundline_generator.domain.checking.wording import WordedText
 from groundline_generator.domain.signs import quantities
 
@@ -48,17 +49,14 @@ _CLAUSE: Final = re.compile(
 
 def disagreement(asked: Asked, ours: Statement, theirs: Statement) -> tuple[str, str] | None:
     """Return what each of two sentences says, if they answer the question differently."""
-    if asked.kinds is not None:
-        return _other_value(asked, ours, theirs)
-    return _denial(asked, ours, theirs)
+    found = _stated_otherwise(asked, ours, theirs)
+    return found or (_denial(asked, ours, theirs) if asked.kinds is None else None)
 
 
-def _other_value(asked: Asked, ours: Statement, theirs: Statement) -> tuple[str, str] | None:
-    if asked.kinds is None or not (asked.may_be_of(ours) and asked.may_be_of(theirs)):
-        return None
-    # Most sentences have no such values, and these are read once; terms are looked up anew for each question.
-    pair = None if "person" in asked.kinds else _apart(asked, ours, theirs)
-    if pair is None and "person" not in asked.kinds:
+def _stated_otherwise(asked: Asked, ours: Statement, theirs: Statement) -> tuple[str, str] | None:
+    # Most sentences state nothing of the kind, and are read once; terms are looked up anew for each question.
+    pair = _pair(asked, ours, theirs)
+    if pair is None:
         return None
     inside = asked.inside(theirs)
     if not inside or inside.isdisjoint(asked.inside(ours)):
@@ -68,8 +66,6 @@ def _other_value(asked: Asked, ours: Statement, theirs: Statement) -> tuple[str,
         return None
     if not (own.inside <= asked.free | other.everywhere and other.inside <= asked.free | own.everywhere):
         return None
-    if pair is None:
-        return _other_person(asked, ours, theirs)
     first, second = (
         each._replace(text=_clause(each.text, value))
         for each, value in zip((ours, theirs), pair, strict=True)
@@ -79,40 +75,79 @@ def _other_value(asked: Asked, ours: Statement, theirs: Statement) -> tuple[str,
     return pair[0].shown, pair[1].shown
 
 
-def _other_person(asked: Asked, ours: Statement, theirs: Statement) -> tuple[str, str] | None:
-    """Return the one person that either statement names, if they are two."""
+def _pair(asked: Asked, ours: Statement, theirs: Statement) -> tuple[Value, Value] | None:
+    """Return what each states of what the question asks for, if that differs."""
+    if asked.statuses and (pair := _other_status(asked, ours, theirs)):
+        return pair
+    if asked.kinds is None or "person" in asked.kinds:
+        return _other_name(asked, ours, theirs)
+    return _apart(asked, ours, theirs) if asked.may_be_of(ours) and asked.may_be_of(theirs) else None
+
+
+def _other_status(asked: Asked, ours: Statement, theirs: Statement) -> tuple[Value, Value] | None:
+    """Return the words by which one says that it is so, and the other that it is not."""
+    own = _status(asked, ours)
+    other = _status(asked, theirs) if own else None
+    return (own, other) if own and other and own.differs(other) else None
+
+
+def _status(asked: Asked, one: Statement) -> Value | None:
+    found = [each for each in WORD.finditer(one.text) if each.group().casefold() in asked.statuses]
+    if len(found) != 1:
+        return None
+    [word] = found
+    denials = WordedText(one.text, one.language).denials
+    terms = content_terms(word.group(), one.language)
+    if len(denials) > 1 or any(each.terms.isdisjoint(terms) for each in denials):
+        return None
+    is_so = asked.statuses[word.group().casefold()] != bool(denials)
+    shown = " ".join((*(each.word for each in denials), word.group()))
+    return Value("status", is_so, is_so, shown, *word.span())
+
+
+def _other_name(asked: Asked, ours: Statement, theirs: Statement) -> tuple[Value, Value] | None:
+    """Return the one person that either names, or the one thing of the kind that is asked for, if they are
+    two."""
+    if asked.kinds is None and asked.thing is None:
+        return None
     known = frozenset(word.casefold() for word in WORD.findall(f"{asked.text} {ours.about} {theirs.about}"))
-    named = [
-        [*dict.fromkeys(one for one in persons(each.text, known) if _is_name(one, each.language))]
-        for each in (ours, theirs)
-    ]
-    if [len(each) for each in named] != [1, 1]:
-        return None
-    [[first], [second]] = named
-    if not frozenset(first.split()).isdisjoint(second.split()) or not asked.terms - asked.free:
-        return None
-    rest = [
-        each._replace(text=each.text.replace(name, VALUE))
-        for each, name in zip((ours, theirs), (first, second), strict=True)
-    ]
-    value = Value("person", 0, 0, first, 0, 0)
-    return (
-        (first, second) if is_of_one_matter(asked, rest[0], rest[1], ours, theirs, (value, value)) else None
-    )
+    pair = []
+    for each in (ours, theirs):
+        if asked.thing is not None:
+            found = [match[1] for match in asked.thing.finditer(each.text)]
+        else:
+            found = [one for one in persons(each.text, known) if _is_name(one, each.language)]
+        if len(set(found)) != 1:
+            return None
+        start = each.text.find(found[0])
+        pair.append(Value("name", 0, 0, found[0], start, start + len(found[0])))
+    first, second = pair
+    words = (frozenset(each.shown.casefold().split()) - TITLES for each in pair)
+    return (first, second) if next(words).isdisjoint(next(words)) else None
 
 
 def _is_name(words: str, language: str | None) -> bool:
-    """Tell whether some of the words are no common ones, as "Liebe Eltern" are."""
+    """Tell whether some of the words are no common ones, as "Liebe Eltern" are, or a title is before them."""
     other = other_language(language)
-    return other is None or any(
-        not related(term, language or "", other) for term in content_terms(words, language)
+    is_titled = words.partition(" ")[0].casefold() in TITLES
+    return (
+        is_titled
+        or other is None
+        or any(not related(term, language or "", other) for term in content_terms(words, language))
     )
 
 
 def _apart(asked: Asked, ours: Statement, theirs: Statement) -> tuple[Value, Value] | None:
     """Return the values of the one kind in which two statements differ; None if there is no such kind."""
-    own, other = ([each for each in values(one.text) if not _is_asked(asked, each)] for one in (ours, theirs))
     assert asked.kinds is not None
+    own, other = (
+        [
+            each.of_hours() if "clock" in asked.kinds else each
+            for each in values(one.text)
+            if not _is_asked(asked, each)
+        ]
+        for one in (ours, theirs)
+    )
     wanted = asked_unit(asked.text)
     found = []
     for kind in {each.kind for each in own} & {each.kind for each in other}:
@@ -123,6 +158,10 @@ def _apart(asked: Asked, ours: Statement, theirs: Statement) -> tuple[Value, Val
             left, right = ([each._replace(bound="") for each in side] for side in (left, right))
         if wanted and all(any(each.unit == wanted[0] for each in side) for side in (left, right)):
             left, right = ([each for each in side if each.unit == wanted[0]] for side in (left, right))
+        if kind == "clock" and len(left) == len(right) > 1:
+            if any(one.differs(each) for one, each in zip(left, right, strict=True)):
+                found.append((_joined(left, ours), _joined(right, theirs)))
+            continue
         if kind == "count":
             left, right = _of_one_thing(asked, left, right, ours.language, theirs.language)
         if not left or not right or any(not one.differs(each) for one, each in product(left, right)):
@@ -133,9 +172,15 @@ def _apart(asked: Asked, ours: Statement, theirs: Statement) -> tuple[Value, Val
     return found[0] if len(found) == 1 else None
 
 
+def _joined(hours: Sequence[Value], one: Statement) -> Value:
+    """Return several hours of a day as one value."""
+    start, end = hours[0].start, hours[-1].end
+    return hours[0]._replace(high=hours[-1].high, end=end, shown=one.text[start:end])
+
+
 def _answers(kind: str, kinds: frozenset[str]) -> bool:
     if not kinds:
-        return kind not in ("year", "weekday", "clock", "date")
+        return kind not in ("year", "weekday", "clock", "date", "often")
     return kind in kinds or kind.partition("_")[0] in kinds
 
 
@@ -171,7 +216,7 @@ def _clause(text: str, value: Value) -> str:
     # In "after three months" the condition belongs to the value, and is left out with it.
     near = max(start, value.start - _LOOKED_AT)
     before = text[start:near] + _CONDITION_BEFORE.sub("", text[near : value.start])
-    return f"{before} {VALUE} {text[value.end : end]}"
+    return REASON.sub("", f"{before} {VALUE} {text[value.end : end]}")
 
 
 def _denial(asked: Asked, ours: Statement, theirs: Statement) -> tuple[str, str] | None:

@@ -10,6 +10,7 @@ from groundline.v1 import generator_service_pb2 as pb
 from groundline_language.concepts import is_part, related
 from groundline_language.terms import content_terms
 
+from groundline_generator.domain.checking.differences import OPPOSITES
 from groundline_generator.domain.checking.values import (
     LIMIT,
     NOUNS,
@@ -51,7 +52,19 @@ CONDITION: Final = re.compile(
     re.IGNORECASE,
 )
 
+REASON: Final = re.compile(
+    r"\b(?:because of|due to|owing to|for reasons of|wegen|aufgrund|aus Gründen)(?:\s[^\W\d_]+){1,3}",
+    re.IGNORECASE,
+)
+"""A reason, which narrows nothing."""
+
 WORD: Final = re.compile(r"[^\W\d_]+")
+_YES_OR_NO: Final = re.compile(
+    r"\s*(?:is|are|was|were|may|can|do|does|did|must|should|has|have|ist|sind|war|waren|darf|dürfen|kann|können"
+    r"|muss|müssen|soll|hat|haben|wird|werden|gibt|bleibt|bleiben)\b",
+    re.IGNORECASE,
+)
+_WHICH: Final = re.compile(r"\b(?:which|what|welche[mnrs]?)\s([^\W\d_]+)", re.IGNORECASE)
 _DIGIT: Final = re.compile(r"\d")
 _NUMBERED: Final = frozenset(
     chain.from_iterable(content_terms(" ".join(COUNTED), each) for each in (None, "english", "german"))
@@ -116,6 +129,10 @@ class Asked(NamedTuple):
     """Its own words of conditions, such as "maximum", which an answer need not repeat."""
     kinds: frozenset[str] | None
     """The kinds of values that it asks for; empty if any will do, None if it asks for none."""
+    statuses: Mapping[str, bool]
+    """Words that answer it by yes, and their opposites, which answer it by no."""
+    thing: re.Pattern[str] | None
+    """A name behind the kind of thing that it asks for: "room 4", "Raum Birke"."""
     values: Sequence[Value]
     language: str | None
     forms: Mapping[str | None, Mapping[str, frozenset[str]]]
@@ -131,6 +148,8 @@ class Asked(NamedTuple):
     def is_told_by(self, common: frozenset[str]) -> bool:
         """Tell whether the terms that two answers have in common are enough of it."""
         own = self.terms - self.free
+        if self.statuses:
+            return own <= common
         return not common.isdisjoint(own) and (len(common) >= self.needed or common >= own)
 
     @classmethod
@@ -149,6 +168,8 @@ class Asked(NamedTuple):
             LIMIT.search(query) is not None,
             conditions(query),
             kinds,
+            _statuses(query),
+            _thing(query) if kinds is None else None,
             values(query),
             language,
             forms,
@@ -180,8 +201,23 @@ class Asked(NamedTuple):
         return (
             _DIGIT.search(statement.text) is not None
             or not _NUMBERED.isdisjoint(statement.terms)
-            or bool(self.kinds and self.kinds & {"weekday", "person"})
+            or bool(self.kinds and self.kinds & {"weekday", "often"})
         )
+
+
+def _statuses(query: str) -> Mapping[str, bool]:
+    found: dict[str, bool] = {}
+    if _YES_OR_NO.match(query) is None:
+        return found
+    for word in map(str.casefold, WORD.findall(query)):
+        for opposite in OPPOSITES.get(word, ()):
+            found |= dict.fromkeys(OPPOSITES[opposite], True) | {opposite: False}
+    return found
+
+
+def _thing(query: str) -> re.Pattern[str] | None:
+    found = _WHICH.search(query)
+    return re.compile(rf"\b(?i:{found[1]})\s([A-ZÄÖÜ\d][\w-]*)") if found else None
 
 
 def _rephrased(query: str, language: str | None) -> str:

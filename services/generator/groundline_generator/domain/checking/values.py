@@ -53,6 +53,16 @@ NOUNS: Final = frozenset(_WORDS["verbs"].split())
 PART, LIMIT, _MOST, _LEAST = (
     re.compile(_WORDS[key], re.IGNORECASE | re.VERBOSE) for key in ("part", "limit", "most", "least")
 )
+_TIMES: Final = {
+    name: float(count) for count, names in enumerate(_WORDS["times"].split(), 1) for name in names.split("|")
+}
+_MULTIPLIED, _PER, _EVERY = map(_choice, ("multiplied", "per", "every"))
+_OFTEN: Final[Mapping[str, str]] = {
+    word: unit for unit, words in _WORDS_OF["often"].items() for word in words.split()
+}
+TITLES: Final = _choice("titles")
+"""Words before the names of persons, in lower case."""
+
 _COMPOUNDS: Final = tuple(_WORDS["compounds"].split())
 
 _ASKS: Final = tuple(
@@ -76,6 +86,7 @@ _HOURS: Final = re.compile(r"(\d{1,2})(?:[:.](\d\d))?")
 _PREPOSITIONS: Final = frozenset({"at", "by", "with", "bei", "mit", "um", "von"})
 _HALVES: Final = {"am": 0, "pm": 12}
 _LONGEST_MONTH: Final = 31
+_HOURS_OF_DAY: Final = 24
 _ROUGHLY: Final = 0.1
 """Share by which a value that is said to be rough may be off."""
 
@@ -119,6 +130,12 @@ class Value(NamedTuple):
             or theirs[1] + slack < ours[0]
             or (self.kind == "clock" and self.is_range and other.is_range and ours != theirs)
         )
+
+    def of_hours(self) -> "Value":
+        """Return what "8 to 12" means if a time is asked for; any other value as it is."""
+        if self.kind != "count" or not 0 <= self.low < self.high <= _HOURS_OF_DAY or " " in self.thing:
+            return self
+        return self._replace(kind="clock", low=self.low * 60, high=self.high * 60)
 
     @property
     def _is_round(self) -> bool:
@@ -202,6 +219,9 @@ def _value_at(tokens: Sequence[_Token], place: int) -> tuple[Value | None, int]:
     day = _NUMBERED.get(token.folded.rstrip("s")) if token.kind == "word" and len(token.text) > 3 else None
     if day is not None:
         return Value("weekday", day, day, token.text, token.start, token.end), place + 1
+    often = _often(tokens, place) if token.kind != "mark" else None
+    if often is not None:
+        return often
     number = _number(token, _at(tokens, place + 1))
     before = _at(tokens, place - 1)
     if number is None or (before and before.end == token.start and before.text in "/.:_§#"):
@@ -235,6 +255,30 @@ def _value_at(tokens: Sequence[_Token], place: int) -> tuple[Value | None, int]:
     return Value(
         "count", number, number, token.text, start, tokens[after - 1].end, bound, rough, thing
     ), after
+
+
+def _often(tokens: Sequence[_Token], place: int) -> tuple[Value, int] | None:
+    """Return how far apart what happens "twice a year", "every 6 months" or "daily" is."""
+    word, next_ = tokens[place].folded, _at(tokens, place + 1)
+    times, each, after = _TIMES.get(word, 0.0), 1.0, place + 1
+    if word in _EVERY and next_:
+        number = _number(next_)
+        each, after = (number, place + 2) if number else (1.0, place + 1)
+    elif not times and next_ and next_.folded in _MULTIPLIED:
+        times, after = _number(tokens[place]) or 0.0, place + 2
+    while times and after < len(tokens) and tokens[after].folded in _PER:
+        after += 1
+    if not times and word not in _EVERY:
+        after = place
+    following = tokens[after].folded if after < len(tokens) else ""
+    unit = _OFTEN.get(following) or (UNITS.get(following) if after > place else None)
+    if unit is None or _kind(unit) != "duration":
+        return None
+    _, least, greatest = _DIMENSIONS[unit]
+    end = tokens[after].end
+    shown = _shown(tokens[place : after + 1])
+    apart = (each * least / (times or 1), each * greatest / (times or 1))
+    return Value("often", *apart, shown, tokens[place].start, end, unit=unit), after + 1
 
 
 def _date(tokens: Sequence[_Token], place: int, number: float) -> tuple[Value, int] | None:
