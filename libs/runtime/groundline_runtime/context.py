@@ -5,12 +5,12 @@ import asyncio
 import random
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from urllib.parse import quote, unquote
 
 from opentelemetry import context as otel_context
@@ -47,18 +47,11 @@ class Caller:
         return f"{self.owner}\n{request_id}" if request_id else ""
 
 
-class Place:
+class Place(Protocol):
     """Right of a request to be worked on by its server (groundline_runtime.serving.admission)."""
 
-    def __init__(self, leave: Callable[[bool], None]) -> None:
-        """Take the function that frees the place. It is called once, with whether the work was done."""
-        self._leave: Callable[[bool], None] | None = leave
-
     def give_back(self, *, is_done: bool = True) -> None:
-        """Free the place; a second call does nothing."""
-        leave, self._leave = self._leave, None
-        if leave is not None:
-            leave(is_done)
+        """Free the place; a second call does nothing. `is_done`: whether the work was done."""
 
 
 class Waits:
@@ -99,7 +92,8 @@ _NOBODY: Final = Caller()
 _caller: ContextVar[Caller] = ContextVar("groundline_caller", default=_NOBODY)
 _is_transcoded: ContextVar[bool] = ContextVar("groundline_is_transcoded", default=False)
 _has_begun: ContextVar[bool] = ContextVar("groundline_has_begun", default=False)
-_place: ContextVar[Place | None] = ContextVar("groundline_place", default=None)
+HELD_PLACE: Final[ContextVar[Place | None]] = ContextVar("groundline_place", default=None)
+"""The place that the current request holds."""
 _last_event_id: ContextVar[str] = ContextVar("groundline_last_event_id", default="")
 _waits: ContextVar[Waits | None] = ContextVar("groundline_waits", default=None)
 # Instant of time.monotonic().
@@ -143,17 +137,17 @@ def begun() -> AbstractContextManager[None]:
     return _Bound((_has_begun, True))
 
 
-def holding(place: Place) -> AbstractContextManager[None]:
-    """Register the place that the current request holds."""
-    return _Bound((_place, place))
-
-
 def give_place_back() -> None:
     """Let another request be worked on, because the current one only waits from here on: for a model, a
     client or an event. Does nothing outside a request."""
-    place = _place.get()
+    place = HELD_PLACE.get()
     if place is not None:
         place.give_back()
+
+
+def count_waits() -> None:
+    """Bound all that the current task waits for the database together, from here on."""
+    _waits.set(Waits())
 
 
 def counting(waits: Waits) -> AbstractContextManager[None]:
@@ -171,10 +165,14 @@ def last_event_id() -> str:
     return _last_event_id.get()
 
 
-def arrived(*, transcoded: bool, of_begun: bool, after: str) -> AbstractContextManager[None]:
-    """Record how the current request came, whether it belongs to a chat that has begun, and after which event
-    its stream continues."""
-    return _Bound((_is_transcoded, transcoded), (_has_begun, of_begun), (_last_event_id, after))
+def begin_request(caller: Caller, metadata: Mapping[str, str], deadline: float) -> None:
+    """Set the context of a request until the end of the current task: its caller, its deadline, how it came,
+    whether it belongs to a chat that has begun, and after which event its stream continues."""
+    _caller.set(caller)
+    _deadline.set(deadline)
+    _is_transcoded.set(TRANSCODED_KEY in metadata)
+    _has_begun.set(BEGUN_KEY in metadata)
+    _last_event_id.set(metadata.get(LAST_EVENT_ID_KEY, ""))
 
 
 def remaining_seconds() -> float | None:
@@ -191,6 +189,15 @@ def current_trace_id() -> str | None:
 
 @contextmanager
 def request_trace(traceparent: str | None) -> Iterator[None]:
+    """Continue a trace for a block; see `continue_trace`."""
+    token = continue_trace(traceparent)
+    try:
+        yield
+    finally:
+        otel_context.detach(token)
+
+
+def continue_trace(traceparent: str | None) -> "Token[otel_context.Context]":
     """Continue the trace that a W3C `traceparent` names, or begin one, without making spans.
 
     For processes that record nothing: ids still connect logs and the services called.
@@ -202,11 +209,7 @@ def request_trace(traceparent: str | None) -> Iterator[None]:
         is_remote=False,
         trace_flags=trace.TraceFlags(int(parent[3], 16) if parent else 0),
     )
-    token = otel_context.attach(trace.set_span_in_context(trace.NonRecordingSpan(span)))
-    try:
-        yield
-    finally:
-        otel_context.detach(token)
+    return otel_context.attach(trace.set_span_in_context(trace.NonRecordingSpan(span)))
 
 
 def _remote_parent(traceparent: str | None) -> trace.SpanContext | None:
@@ -244,7 +247,7 @@ def queued_work(
         yield
 
 
-def span(tracer: trace.Tracer, name: str, **options: Any) -> AbstractContextManager[object]:
+def span(tracer: trace.Tracer, name: str, **options: Any) -> AbstractContextManager[trace.Span | None]:
     """Return a span around a part of the current request, made only if the request's own is recorded;
     `options` are those of start_as_current_span."""
     if trace.get_current_span().is_recording():

@@ -1,9 +1,11 @@
 """Wrong fields as JSON clients spell them."""
 
+from contextvars import copy_context
+
 import pytest
 from groundline.v1 import coordinator_service_pb2, ingestor_service_pb2
-from groundline_runtime.context import arrived
-from groundline_runtime.errors import FieldViolation, InvalidArgumentError, NotFoundError
+from groundline_runtime.context import TRANSCODED_KEY, Caller, begin_request
+from groundline_runtime.errors import FieldViolation, GroundlineError, InvalidArgumentError, NotFoundError
 from groundline_runtime.serving.json_names import as_sent, json_violation
 
 CHAT = coordinator_service_pb2.ChatRequest.DESCRIPTOR
@@ -45,11 +47,16 @@ def test_a_description_names_the_fields_beside_it_alike() -> None:
     )
 
 
+def as_transcoded(error: GroundlineError) -> GroundlineError:
+    """Return the error of a chat that came as JSON."""
+    begin_request(Caller(), {TRANSCODED_KEY: "1"}, deadline=0.0)
+    return as_sent(error, CHAT)
+
+
 def test_an_error_names_fields_as_its_caller_does() -> None:
     error = InvalidArgumentError([FieldViolation("options.rerank.top_k", "must be from 1 to 100")])
     assert as_sent(error, CHAT) is error
-    with arrived(transcoded=True, of_begun=False, after=""):
-        spelled = as_sent(error, CHAT)
+    spelled = copy_context().run(as_transcoded, error)
     assert spelled.violations == (FieldViolation("options.rerank.topK", "must be from 1 to 100"),)
     assert spelled.message == "options.rerank.topK: must be from 1 to 100"
 
@@ -57,7 +64,6 @@ def test_an_error_names_fields_as_its_caller_does() -> None:
 def test_a_message_of_its_own_stays_and_so_does_what_names_no_field() -> None:
     error = InvalidArgumentError([FieldViolation("thread_id", "x")], message="not so", reason="WHY")
     missing = NotFoundError("THREAD_NOT_FOUND", "no such thread")
-    with arrived(transcoded=True, of_begun=False, after=""):
-        spelled = as_sent(error, CHAT)
-        assert as_sent(missing, CHAT) is missing
+    spelled = copy_context().run(as_transcoded, error)
+    assert copy_context().run(as_transcoded, missing) is missing
     assert (spelled.message, spelled.reason) == ("not so", "WHY")

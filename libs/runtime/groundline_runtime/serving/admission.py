@@ -7,12 +7,12 @@ take; a request that would not get its turn in time is refused at once, while it
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from typing import Final
 from weakref import WeakSet
 
-from groundline_runtime.context import Place, current_caller, has_begun, holding, remaining_seconds
+from groundline_runtime.context import HELD_PLACE, current_caller, has_begun, remaining_seconds
 from groundline_runtime.errors import ResourceExhaustedError
 from groundline_runtime.metrics.common import (
     PLACE_WAIT,
@@ -102,7 +102,7 @@ class Admission:
         self._limit = limit or ConcurrencyLimit(clock)
         self._share = share
         self._max_wait_seconds = max_wait_seconds
-        self._clock = clock
+        self.clock = clock
         self._under_way = 0
         self._queue = ClientQueue[asyncio.Future[None]](clock=clock)
         self._mean_seconds = 0.0
@@ -122,58 +122,45 @@ class Admission:
         """Number of requests in the queue."""
         return len(self._queue)
 
-    @asynccontextmanager
-    async def place(self, method: str) -> AsyncIterator[None]:
+    def place(self, method: str) -> "AbstractAsyncContextManager[None]":
         """Hold a place for the block, or until `give_place_back`.
 
         Raises ResourceExhaustedError (OVERLOADED) at once if the turn would come too late for the request's
         deadline or the queue is full, and later if it does not come as expected, or if others need the place
         in a full queue of which this client has most.
         """
-        client = current_caller().owner
-        await self._enter(client, has_begun())
-        entered = self._clock()
+        return _HeldPlace(self, method)
 
-        def leave(is_done: bool) -> None:
-            self._leave(client, method, self._clock() - entered, is_done)
-
-        place = Place(leave)
-        try:
-            with holding(place):
-                yield
-        except BaseException:
-            # A request that fails fast says nothing about how long the work takes.
-            place.give_back(is_done=False)
-            raise
-        finally:
-            place.give_back()
-
-    async def _enter(self, client: str, first: bool) -> None:
+    async def enter(self, client: str, first: bool) -> None:
+        """Wait for a place, which must be given back by `leave`; see `place`."""
+        limit = self._limit.value
         if self._share is not None:
             self._share.ask(client)
-        self._admit()
+            self._share.look(self._under_way)
+        if self._queue:
+            self._admit()
         # While places are free, only clients wait that hold as many as they may.
-        if self._under_way < self._limit.value and self._queue.taken(client) < self._max_taken():
-            self._begin(client)
+        if self._under_way < limit and self._queue.take(client, self._max_taken()):
+            self._under_way += 1
             return
         left = remaining_seconds()
         patience = left if first and left is not None else self._max_wait_seconds
         if left is not None:
             patience = min(patience, left - self._mean_seconds)
         ahead = self._queue.ahead_of(client, urgent=first)
-        wait = (ahead + 1) * (self._turn_seconds or self._mean_seconds / self._limit.value)
+        wait = (ahead + 1) * (self._turn_seconds or self._mean_seconds / limit)
         # Who waits for nobody but itself would be refused at once only to ask again, which costs the others.
-        is_full = self._under_way >= self._limit.value
+        is_full = self._under_way >= limit
         if (is_full and wait > patience) or not self._has_room(client, wait):
             raise self._overloaded(wait)
         loop = asyncio.get_running_loop()
         turn: asyncio.Future[None] = loop.create_future()
         self._queue.add(client, turn, urgent=first)
-        began = self._clock()
+        began = self.clock()
         expiry = loop.call_later(patience, self._expire, turn, wait)
         try:
             await turn
-            PLACE_WAIT.record(self._clock() - began)
+            PLACE_WAIT.record(self.clock() - began)
         except asyncio.CancelledError:
             if not turn.cancelled() and turn.exception() is None:
                 # Its turn came at the same moment.
@@ -196,31 +183,31 @@ class Admission:
         if not turn.done():
             turn.set_exception(self._overloaded(expected_seconds))
 
-    def _leave(self, client: str, method: str, seconds: float, is_done: bool) -> None:
+    def leave(self, client: str, method: str, seconds: float, *, is_done: bool) -> None:
+        """Free a place that was held for `seconds`."""
         if is_done:
             self._limit.observe(method, seconds, self._under_way)
             self._mean_seconds += _SMOOTHING * (seconds - self._mean_seconds)
-        self._measure_turn()
+        if self._queue:
+            self._measure_turn()
+        else:
+            self._last_turn = None
         self._end(client, seconds)
 
     def _max_taken(self) -> int:
         """Return the maximum number of places of one client."""
         return min(self._limit.value, self._share.value) if self._share else self._limit.value
 
-    def _begin(self, client: str) -> None:
-        self._under_way += 1
-        self._queue.take(client)
-
     def _end(self, client: str, held_seconds: float) -> None:
         self._under_way -= 1
         self._queue.leave(client, held_seconds)
-        self._admit()
+        if self._share is not None:
+            self._share.look(self._under_way)
+        if self._queue:
+            self._admit()
 
     def _measure_turn(self) -> None:
-        if not self.waiting:
-            self._last_turn = None
-            return
-        now, before = self._clock(), self._last_turn
+        now, before = self.clock(), self._last_turn
         self._last_turn = now
         if before is None:
             return
@@ -229,12 +216,11 @@ class Admission:
 
     def _admit(self) -> None:
         """Give free places to those whose turn it is."""
-        if self._share is not None:
-            self._share.look(self._under_way)
         while self._under_way < self._limit.value and (first := self._queue.pop(self._max_taken())):
             client, turn = first
             if not turn.done():  # a cancelled one no longer waits
-                self._begin(client)
+                self._under_way += 1
+                self._queue.take(client)
                 turn.set_result(None)
 
     def _overloaded(self, wait_seconds: float) -> ResourceExhaustedError:
@@ -244,3 +230,31 @@ class Admission:
             "more requests than can be answered in time; try again later",
             retry_after_seconds=max(1.0, wait_seconds),
         )
+
+
+class _HeldPlace(AbstractAsyncContextManager[None]):
+    """Place of a request for a block. A class, since every request has one, and a generator takes longer."""
+
+    __slots__ = ("_admission", "_client", "_entered", "_is_held", "_method", "_token")
+
+    def __init__(self, admission: Admission, method: str) -> None:
+        self._admission = admission
+        self._method = method
+
+    async def __aenter__(self) -> None:
+        self._client = current_caller().owner
+        await self._admission.enter(self._client, has_begun())
+        self._entered, self._is_held = self._admission.clock(), True
+        self._token = HELD_PLACE.set(self)
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        HELD_PLACE.reset(self._token)
+        # A request that fails fast says nothing about how long the work takes.
+        self.give_back(is_done=kind is None)
+
+    def give_back(self, *, is_done: bool = True) -> None:
+        """Free the place; a second call does nothing."""
+        if self._is_held:
+            self._is_held = False
+            held_seconds = self._admission.clock() - self._entered
+            self._admission.leave(self._client, self._method, held_seconds, is_done=is_done)

@@ -14,7 +14,7 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, nullcontext
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final
 
 import grpc
@@ -114,67 +114,43 @@ class _Requests(grpc.aio.ServerInterceptor):
     ) -> Handler | None:
         handler = await continuation(handler_call_details)
         method = handler_call_details.method
-        if handler is None or is_infrastructure(method):
-            return handler
         known = self._wrapped.get(method)
         if known is not None and known[0] is handler:
             return known[1]
-        work = self._work(method, handler)
-
-        async def behavior(request: Any, context: Context) -> Any:
-            metadata = _metadata(context)
-            if self._is_recording:
-                return await self._answer(method, work, request, context, metadata)
-            with request_context.request_trace(metadata.get("traceparent")):
-                return await self._answer(method, work, request, context, metadata)
-
-        wrapped = _with_behavior(handler, behavior)
+        if handler is None or is_infrastructure(method):
+            return handler
+        wrapped = _with_behavior(handler, partial(self._answer, method, self._work(method, handler)))
         self._wrapped[method] = (handler, wrapped)
         return wrapped
 
     def _work(self, method: str, handler: Handler) -> Behavior:
-        admission, found = self._admission, _method(method)
+        found = _method(method)
+        place = nullcontext if self._admission is None else partial(self._admission.place, method)
+        beating: Beating | None = None
+        if handler.response_streaming and found is not None:
+            nothing = GetMessageClass(found.output_type)()
+            beating = partial(_beating, nothing=nothing, seconds=self._heartbeat_seconds)
+        fields = {} if found is None or handler.request_streaming else found.input_type.fields_by_name
+        answering = _as_answering_coroutine(handler, place, beating, can_be_dry="dry_run" in fields)
+        return _counted(answering) if handler.response_streaming else answering
 
-        def place() -> AbstractAsyncContextManager[None]:
-            return nullcontext() if admission is None else admission.place(method)
-
-        if not handler.response_streaming:
-            answering = _as_answering_coroutine(handler, place)
-            # A stream may ask the database for as long as something moves on it.
-            return answering if handler.request_streaming else _with_counted_waits(answering)
-        if found is None:
-            return _counted(_as_answering_coroutine(handler, place))
-        nothing = GetMessageClass(found.output_type)()
-        return _counted(
-            _as_answering_coroutine(
-                handler, place, lambda context: _beating(context, nothing, self._heartbeat_seconds)
-            )
-        )
-
-    async def _answer(
-        self, method: str, work: Behavior, request: Any, context: Context, metadata: Mapping[str, str]
-    ) -> Any:
+    async def _answer(self, method: str, work: Behavior, request: Any, context: Context) -> Any:
         started = time.monotonic()
+        metadata = _metadata(context)
+        # What is set here holds for this RPC's own task, and ends with it.
+        if not self._is_recording:
+            request_context.continue_trace(metadata.get("traceparent"))
         remaining = context.time_remaining()
         caller = request_context.Caller()
         outcome: str | None = None
         try:
             caller = request_context.parse_principals(metadata.get(request_context.PRINCIPALS_KEY, ""))
-            with (
-                request_context.acting_as(caller),
-                request_context.arrived(
-                    transcoded=request_context.TRANSCODED_KEY in metadata,
-                    of_begun=request_context.BEGUN_KEY in metadata,
-                    after=metadata.get(request_context.LAST_EVENT_ID_KEY, ""),
-                ),
-                request_context.deadline_at(
-                    started + (self._default_timeout_seconds if remaining is None else remaining)
-                ),
-            ):
-                if remaining is not None:  # gRPC itself cancels the handler at the caller's deadline
-                    return await _translated(method, work, request, context)
-                async with asyncio.timeout(self._default_timeout_seconds):
-                    return await _translated(method, work, request, context)
+            allowed = self._default_timeout_seconds if remaining is None else remaining
+            request_context.begin_request(caller, metadata, started + allowed)
+            if remaining is not None:  # gRPC itself cancels the handler at the caller's deadline
+                return await _translated(method, work, request, context)
+            async with asyncio.timeout(self._default_timeout_seconds):
+                return await _translated(method, work, request, context)
         except grpc.aio.AbortError:
             # gRPC raises it again by itself; here it would only put a second exception into the span.
             return None
@@ -212,16 +188,6 @@ class _Requests(grpc.aio.ServerInterceptor):
             duration_ms=round(seconds * 1000, 2),
             principals=len(caller.principals),
         )
-
-
-def _with_counted_waits(work: Behavior) -> Behavior:
-    """Wrap a unary method so that all of its waits for the database have one bound."""
-
-    async def counted(request: Any, context: Context) -> Any:
-        with request_context.counting(request_context.Waits()):
-            return await work(request, context)
-
-    return counted
 
 
 def _counted(stream: Behavior) -> Behavior:
@@ -284,50 +250,57 @@ def _behavior_of(handler: Handler) -> Callable[..., Any]:
 
 def _as_answering_coroutine(
     handler: Handler,
-    place: Callable[[], AbstractAsyncContextManager[None]],
-    beating: Beating | None = None,
+    place: Callable[[], AbstractAsyncContextManager[object]],
+    beating: Beating | None,
+    *,
+    can_be_dry: bool,
 ) -> Behavior:
     """Wrap a servicer's own method, which runs while it has a `place`. `beating` returns the writer of a
-    stream's responses if the stream has to be kept alive."""
+    stream's responses if the stream has to be kept alive. `can_be_dry`: whether requests have a `dry_run`."""
     behavior = _behavior_of(handler)
+    # A stream may ask the database for as long as something moves on it.
+    counts_waits = not (handler.request_streaming or handler.response_streaming)
 
-    async def transcoded(request: Any, context: Context) -> Any:
-        async with place():
-            outcome = behavior(request, context)
-            if inspect.isasyncgen(outcome):
-                async with aclosing(outcome) as responses:
-                    if beating is None:
-                        async for response in responses:
-                            await write_response(context, response)
-                    else:
-                        async with beating(context) as write:
-                            async for response in responses:
-                                await write(response)
-                return None
-            return await outcome if inspect.isawaitable(outcome) else outcome
-
-    async def acknowledged(request: Any, context: Context) -> Any:
-        acknowledgement = _Acknowledgement(context)
+    async def answer(request: Any, context: Context) -> Any:
+        if counts_waits:
+            request_context.count_waits()
+        if can_be_dry and request.dry_run:
+            context.set_trailing_metadata(_DRY_RUN)
+        transcoded = request_context.is_transcoded()
+        # Requests that wait for a place are acknowledged too: a process that hangs could not do so.
+        acknowledgement = None if transcoded else _Acknowledgement(context)
         try:
-            # Requests that wait for a place are acknowledged too: a process that hangs could not do so.
             async with place():
                 outcome = behavior(request, context)
                 if inspect.isasyncgen(outcome):
                     async with aclosing(outcome) as responses:
-                        async for response in responses:
-                            await acknowledgement.settled()
-                            await write_response(context, response)
+                        await _write_all(responses, context, acknowledgement, beating)
                     return None
                 return await outcome if inspect.isawaitable(outcome) else outcome
         finally:
+            if acknowledgement is not None:
+                await acknowledgement.settled()
+
+    return answer
+
+
+async def _write_all(
+    responses: AsyncIterator[Any],
+    context: Context,
+    acknowledgement: "_Acknowledgement | None",
+    beating: Beating | None,
+) -> None:
+    if acknowledgement is not None:
+        async for response in responses:
             await acknowledgement.settled()
-
-    async def call(request: Any, context: Context) -> Any:
-        if getattr(request, "dry_run", False):
-            context.set_trailing_metadata(_DRY_RUN)
-        return await (transcoded if request_context.is_transcoded() else acknowledged)(request, context)
-
-    return call
+            await write_response(context, response)
+    elif beating is None:
+        async for response in responses:
+            await write_response(context, response)
+    else:
+        async with beating(context) as write:
+            async for response in responses:
+                await write(response)
 
 
 class _Acknowledgement:

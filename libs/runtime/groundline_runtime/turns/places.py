@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
+from functools import partial
 from typing import Final
 
 from groundline_runtime.turns.queue import ClientQueue
@@ -36,7 +37,7 @@ class ClientTurns:
         try:
             yield
         finally:
-            self._leave(client, self._clock() - begun)
+            self._leave(client, begun)
 
     @asynccontextmanager
     async def turn(
@@ -60,35 +61,32 @@ class ClientTurns:
                     await asyncio.wrap_future(asked)
             except BaseException:
                 if not asked.cancel():  # it was granted at the same moment
-                    self._leave(client, 0.0)
+                    self._leave(client, self._clock())
                 raise
-        begun = self._clock()
-        return lambda: self._leave(client, self._clock() - begun)
+        return partial(self._leave, client, self._clock())
 
     def _ask(self, client: str) -> Future[None] | None:
         """Take a turn, or return what says when it comes."""
         with self._lock:
             # While places are free, only clients wait that hold as many as they may.
-            if self._free and self._queue.taken(client) < self._share:
-                self._begin(client)
+            if self._free and self._queue.take(client, self._share):
+                self._free -= 1
                 return None
             asked: Future[None] = Future()
             self._queue.add(client, asked)
             return asked
 
-    def _begin(self, client: str) -> None:
-        self._free -= 1
-        self._queue.take(client)
-
-    def _leave(self, client: str, held_seconds: float) -> None:
+    def _leave(self, client: str, begun: float) -> None:
+        """Give back a turn that began at an instant of the clock."""
         granted = []
         with self._lock:
             self._free += 1
-            self._queue.leave(client, held_seconds)
+            self._queue.leave(client, self._clock() - begun)
             while self._free and (first := self._queue.pop(self._share)):
                 client, asked = first
                 if asked.set_running_or_notify_cancel():
-                    self._begin(client)
+                    self._free -= 1
+                    self._queue.take(client)
                     granted.append(asked)
         for asked in granted:
             asked.set_result(None)

@@ -1,5 +1,6 @@
 """Queue for scarce places in which clients take turns."""
 
+import math
 import time
 from collections import deque
 from collections.abc import Callable
@@ -117,9 +118,13 @@ class ClientQueue[T]:
         """Return how many places a client holds."""
         return self._taken.get(client, 0)
 
-    def take(self, client: str) -> None:
-        """Count a place as held."""
-        self._taken[client] = self.taken(client) + 1
+    def take(self, client: str, max_taken: float = math.inf) -> bool:
+        """Count a place as held, unless the client holds `max_taken`; tell whether it is."""
+        taken = self._taken.get(client, 0)
+        if taken >= max_taken:
+            return False
+        self._taken[client] = taken + 1
+        return True
 
     def leave(self, client: str, held_seconds: float) -> None:
         """Count a place as free again, and charge the client for it."""

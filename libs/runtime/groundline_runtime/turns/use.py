@@ -38,8 +38,9 @@ class RecentUse:
 
     def add(self, client: str, seconds: float) -> None:
         """Charge a client."""
-        if used := self.of(client) + seconds:
-            self._levels[client] = math.log2(used) + self._passed()
+        passed = self._passed()
+        if used := 2 ** (self._levels.get(client, -math.inf) - passed) + seconds:
+            self._levels[client] = math.log2(used) + passed
 
     def _passed(self) -> float:
         """Return the number of half-lives since the clock's zero."""
