@@ -11,14 +11,14 @@ import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from groundline.v1 import options_pb2, passage_pb2
 from groundline_contracts import default_of
 
 from groundline_ranking.candidates import Candidates
 from groundline_ranking.duplicates import DIVERSITY_WINDOW, diversified, near_duplicates
-from groundline_ranking.fusion import ArmPlaces, Fused, fuse
+from groundline_ranking.fusion import Fused, fuse
 from groundline_ranking.weighted import reads_words, weighted_components
 
 _TOP_K: Final[int] = default_of(options_pb2.RerankOptions, "top_k")
@@ -59,8 +59,7 @@ class Duplicate:
     similarity: float
 
 
-@dataclass(frozen=True, slots=True)
-class Ranked:
+class Ranked(NamedTuple):
     """A chunk at its final rank."""
 
     chunk_id: int
@@ -100,35 +99,51 @@ async def rank(
     scores, the fused order stands.
     """
     size = len(candidates)
-    shortlist = await _off_loop(size > INLINE_CANDIDATES, lambda: _shortlist_of(candidates, options))
-    if not (options.strategy in MODELS or reads_words(options)):
-        order = await _off_loop(size > INLINE_CANDIDATES, lambda: _without_texts(shortlist, options))
+    shortlist = await _off_loop(size, _shortlist_of, candidates, options)
+    degraded: Sequence[passage_pb2.Degradation] = ()
+    if options.strategy in MODELS or reads_words(options):
+        count = max(_top_k_of(options), window)
+        order, degraded = await _with_texts(shortlist, count, query, options, read, score)
+    elif options.strategy == options_pb2.RERANK_STRATEGY_WEIGHTED:
+        order = await _off_loop(size, _by_weights, shortlist, shortlist.rows, (), "", options)
+    else:
+        order = _in_fused_order(shortlist)
+    crowded: Set[int] = frozenset()
+    if options.max_per_document:
         crowded = await _crowded(candidates, order, options, documents)
-        return await _off_loop(size > INLINE_CANDIDATES, lambda: _finish(shortlist, order, options, crowded))
-    count = max(_top_k_of(options), window)
+    return await _off_loop(size, _finish, shortlist, order, options, crowded, degraded)
+
+
+async def _with_texts(
+    shortlist: "_Shortlist",
+    count: int,
+    query: str,
+    options: options_pb2.RerankOptions,
+    read: Read,
+    score: Score,
+) -> tuple["_Order", Sequence[passage_pb2.Degradation]]:
+    """Order by a strategy that reads the texts of the best `count`; return with it why it could not."""
+    candidates = shortlist.candidates
     seen, unseen = shortlist.rows[:count], shortlist.rows[count:]
     chunks = await read(_by_collection(candidates, seen)) if seen else {}
     rows = [row for row in seen if candidates.hits[row].chunk_id in chunks]
     texts = [chunks[candidates.hits[row].chunk_id] for row in rows]
-    degraded: list[passage_pb2.Degradation] = []
     if options.strategy in MODELS:
         scores = await score(texts) if texts else ()
         if isinstance(scores, passage_pb2.Degradation):
-            degraded.append(scores)
-            order = _in_fused_order(shortlist)
-        else:
-            order = _by_model(rows, scores, MODELS[options.strategy], unseen)
-    else:
-        ordered = await asyncio.to_thread(_by_weights, shortlist, rows, texts, query, options)
-        order = replace(ordered, unseen=unseen)
-    crowded = await _crowded(candidates, order, options, documents)
-    ranking = await _off_loop(size > INLINE_CANDIDATES, lambda: _finish(shortlist, order, options, crowded))
-    return replace(ranking, degraded=degraded)
+            return _in_fused_order(shortlist), [scores]
+        return _by_model(rows, scores, MODELS[options.strategy], unseen), ()
+    ordered = await asyncio.to_thread(_by_weights, shortlist, rows, texts, query, options)
+    return replace(ordered, unseen=unseen), ()
 
 
-async def _off_loop[Result](is_long: bool, work: Callable[[], Result]) -> Result:
+async def _off_loop[**Given, Result](
+    candidates: int, work: Callable[Given, Result], *given: Given.args, **named: Given.kwargs
+) -> Result:
     """Return the result of `work`; run it in a thread if it would hold the event loop up."""
-    return await asyncio.to_thread(work) if is_long else work()
+    if candidates > INLINE_CANDIDATES:
+        return await asyncio.to_thread(work, *given, **named)
+    return work(*given, **named)
 
 
 async def _crowded(
@@ -136,8 +151,6 @@ async def _crowded(
 ) -> Set[int]:
     """Return the indexes of those whose document has `max_per_document` better ones, as far down the order as
     cutting and diversity look."""
-    if not options.max_per_document:
-        return frozenset()
     wanted = _top_k_of(options) * (DIVERSITY_WINDOW if options.HasField("mmr_lambda") else 1)
     counts: Counter[str] = Counter()
     crowded: set[int] = set()
@@ -222,13 +235,6 @@ def _in_fused_order(shortlist: _Shortlist) -> _Order:
     return _Order(shortlist.rows, [shortlist.fused.scores[row] for row in shortlist.rows], {})
 
 
-def _without_texts(shortlist: _Shortlist, options: options_pb2.RerankOptions) -> _Order:
-    """Order by a strategy that reads no texts."""
-    if options.strategy == options_pb2.RERANK_STRATEGY_WEIGHTED:
-        return _by_weights(shortlist, shortlist.rows, (), "", options)
-    return _in_fused_order(shortlist)
-
-
 def _by_model(rows: Sequence[int], scores: Sequence[float], name: str, unseen: Sequence[int]) -> _Order:
     """Order by a model's scores; of equal scores the better fused one, which it was shown first, stays
     first."""
@@ -251,7 +257,11 @@ def _by_weights(
 
 
 def _finish(
-    shortlist: _Shortlist, order: _Order, options: options_pb2.RerankOptions, crowded: Set[int]
+    shortlist: _Shortlist,
+    order: _Order,
+    options: options_pb2.RerankOptions,
+    crowded: Set[int],
+    degraded: Sequence[passage_pb2.Degradation],
 ) -> Ranking:
     """Diversify, cut, and explain. `crowded`: indexes that the better ones of their documents leave no
     place."""
@@ -263,7 +273,7 @@ def _finish(
         choices = diversified(shortlist.candidates, kept.rows, kept.scores, top_k, options.mmr_lambda)
         indexes = [enough[choice.index] for choice in choices]
         ranked = [
-            replace(_ranked(shortlist, order, index), score=choice.value)
+            _ranked(shortlist, order, index)._replace(score=choice.value)
             for choice, index in zip(choices, indexes, strict=True)
         ]
         for choice, each in zip(choices, ranked, strict=True):
@@ -277,8 +287,8 @@ def _finish(
         indexes = enough[:top_k]
         ranked = [_ranked(shortlist, order, index) for index in indexes]
     if not options.include_cut:
-        return Ranking(ranked)
-    return Ranking(ranked, _cut(shortlist, order, set(indexes), enough, crowded, top_k))
+        return Ranking(ranked, degraded=degraded)
+    return Ranking(ranked, _cut(shortlist, order, set(indexes), enough, crowded, top_k), degraded)
 
 
 def _ranked(shortlist: _Shortlist, order: _Order, index: int) -> Ranked:
@@ -300,9 +310,10 @@ def _explanation(
     shortlist: _Shortlist, row: int, order: _Order | None, index: int
 ) -> passage_pb2.ScoreExplanation:
     fused = shortlist.fused
+    keyword, semantic = fused.keyword.get(row), fused.semantic.get(row)
     return passage_pb2.ScoreExplanation(
-        keyword=_arm_score(fused.keyword, row),
-        semantic=_arm_score(fused.semantic, row),
+        keyword=None if keyword is None else passage_pb2.ArmScore(rank=keyword[0], score=keyword[1]),
+        semantic=None if semantic is None else passage_pb2.ArmScore(rank=semantic[0], score=semantic[1]),
         fused_score=fused.scores[row],
         fused_rank=fused.ranks[row],
         components=[
@@ -311,13 +322,6 @@ def _explanation(
         ],
         final_score=fused.scores[row] if order is None else order.scores[index],
     )
-
-
-def _arm_score(places: ArmPlaces, row: int) -> passage_pb2.ArmScore | None:
-    if (place := places.get(row)) is None:
-        return None
-    rank, score = place
-    return passage_pb2.ArmScore(rank=rank, score=score)
 
 
 def _cut(

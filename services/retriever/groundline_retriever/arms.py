@@ -56,39 +56,27 @@ type _Task = tuple[reranker_service_pb2.SearchArm.ValueType, int]
 type _Failure = tuple[reranker_service_pb2.SearchArm.ValueType, Exception]
 
 
-class Stopwatch:
-    """Milliseconds of parts; the longest of a part that ran several times at once."""
-
-    def __init__(self) -> None:
-        self._milliseconds: dict[passage_pb2.Stage.ValueType, float] = {}
-
-    def part(self, stage: passage_pb2.Stage.ValueType) -> "_Part":
-        """Time the block; parts are listed in the order in which they begin."""
-        return _Part(self._milliseconds, stage)
-
-    def timings(self) -> list[passage_pb2.StageTiming]:
-        return [
-            passage_pb2.StageTiming(stage=stage, duration_ms=milliseconds)
-            for stage, milliseconds in self._milliseconds.items()
-        ]
+type Watch = dict[passage_pb2.Stage.ValueType, float]
+"""Milliseconds of stages, in the order in which they began; the longest of one that ran several times at
+once."""
 
 
-class _Part:
-    __slots__ = ("_milliseconds", "_stage", "_started")
+class Timed:
+    """A stage that is timed while a block runs."""
 
-    def __init__(
-        self, milliseconds: dict[passage_pb2.Stage.ValueType, float], stage: passage_pb2.Stage.ValueType
-    ) -> None:
-        self._milliseconds = milliseconds
+    __slots__ = ("_stage", "_started", "_watch")
+
+    def __init__(self, watch: Watch, stage: passage_pb2.Stage.ValueType) -> None:
+        self._watch = watch
         self._stage = stage
 
     def __enter__(self) -> None:
-        self._milliseconds.setdefault(self._stage, 0.0)
+        self._watch.setdefault(self._stage, 0.0)
         self._started = time.perf_counter()
 
     def __exit__(self, *_: object) -> None:
         elapsed = (time.perf_counter() - self._started) * 1000
-        self._milliseconds[self._stage] = max(elapsed, self._milliseconds[self._stage])
+        self._watch[self._stage] = max(elapsed, self._watch[self._stage])
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +87,9 @@ class _Group:
     embedder: QueryEmbedder | None
     keyword_weight: float = 1.0
     """Weight of keyword search beside the similarities of the model."""
+    is_multilingual: bool = False
+    """Whether the model is known to put texts of different languages side by side."""
     collections: list[IndexedCollection] = field(default_factory=list)
-
-    @property
-    def is_multilingual(self) -> bool:
-        """Whether the model is known to put texts of different languages side by side."""
-        return self.embedder is not None and knows_many_languages(self.embedder.model)
 
     def keyword_weights(self, text: str) -> Mapping[str, float]:
         """Return the weight of the keyword search of collections in another language, by id.
@@ -112,8 +97,6 @@ class _Group:
         The words of another language than a collection's hardly stand in it but as names, while vectors of a
         model of many languages find what is meant.
         """
-        if not self.is_multilingual:
-            return {}
         if (spoken := guess_language(text)) is None:
             return {}
         return {
@@ -223,14 +206,17 @@ class Arms:
             # Similarities spread by model; ranks do not.
             spreads = embedder is not None and fusion != options_pb2.FUSION_METHOD_RRF
             weight = keyword_weight(collection.embedding_model) if spreads else 1.0
-            group = groups.setdefault((parameters, embedder), _Group(parameters, embedder, weight))
+            group = groups.get((parameters, embedder))
+            if group is None:
+                knows_many = embedder is not None and knows_many_languages(embedder.model)
+                group = groups[parameters, embedder] = _Group(parameters, embedder, weight, knows_many)
             group.collections.append(collection)
             if options.adjacent_chunks:
                 adjacent_chunks[collection.collection_id] = options.adjacent_chunks
         return Groups(list(groups.values()), adjacent_chunks)
 
     async def search(
-        self, text: str, groups: Groups, selection: Selection, watch: Stopwatch
+        self, text: str, groups: Groups, selection: Selection, watch: Watch
     ) -> tuple[Lists, Sequence[passage_pb2.Degradation]]:
         """Return what each arm finds in each index, as far as it succeeds in time.
 
@@ -293,10 +279,10 @@ class Arms:
         text: str,
         group: _Group,
         selection: Selection,
-        watch: Stopwatch,
+        watch: Watch,
         incomplete: list[_Failure],
     ) -> Lists:
-        with watch.part(passage_pb2.STAGE_KEYWORD_SEARCH):
+        with Timed(watch, passage_pb2.STAGE_KEYWORD_SEARCH):
             found = await self._index.keyword(
                 group.collections, text, limit=group.parameters.keyword_limit, selection=selection
             )
@@ -304,7 +290,8 @@ class Arms:
         if found.unsound and not found.lists:
             raise missing[0]
         incomplete += [(_KEYWORD, error) for error in missing]
-        minimum, weights = group.parameters.min_bm25, group.keyword_weights(text)
+        minimum = group.parameters.min_bm25
+        weights = group.keyword_weights(text) if group.is_multilingual else {}
         usual = group.keyword_weight
         # The collections of a list of keywords have one language, by which it was asked for.
         return [
@@ -318,13 +305,13 @@ class Arms:
         embedder: QueryEmbedder,
         group: _Group,
         selection: Selection,
-        watch: Stopwatch,
+        watch: Watch,
         incomplete: list[_Failure],
     ) -> Lists:
-        with watch.part(passage_pb2.STAGE_EMBEDDING):
+        with Timed(watch, passage_pb2.STAGE_EMBEDDING):
             vector = await embedder.embed_query(text)
         parameters = group.parameters
-        with watch.part(passage_pb2.STAGE_SEMANTIC_SEARCH):
+        with Timed(watch, passage_pb2.STAGE_SEMANTIC_SEARCH):
             found = await self._index.semantic(
                 group.collections,
                 vector,
@@ -370,17 +357,21 @@ def _outcomes(
     found: Lists = []
     failures: list[_Failure] = []
     for (arm, _), task in tasks.items():
-        error = _failure(arm, task)
-        if error is None:
+        if not task.done():
+            late = f"{_ARM_NAMES[arm]} did not answer in time"
+            failures.append((arm, DeadlineExceededError("DEADLINE_EXCEEDED", late)))
+        elif (error := task.exception()) is None:
             found.extend(task.result())
         else:
+            assert isinstance(error, Exception)
             failures.append((arm, error))
     if len(failures) == len(tasks):
         # The error of an arm tells more than lateness of the other.
         raise min(
             (error for _, error in failures), key=lambda error: isinstance(error, DeadlineExceededError)
         )
-    return found, _degradations([*failures, *incomplete])
+    failures += incomplete
+    return found, _degradations(failures) if failures else ()
 
 
 def _missing(found: Hits) -> list[UnavailableError]:
@@ -402,14 +393,6 @@ def _missing(found: Hits) -> list[UnavailableError]:
 def _named(collection_ids: Sequence[str]) -> str:
     more = len(collection_ids) - MAXIMUM_NAMED
     return ", ".join(collection_ids[:MAXIMUM_NAMED]) + (f" and {more} more" if more > 0 else "")
-
-
-def _failure(arm: reranker_service_pb2.SearchArm.ValueType, task: asyncio.Task[Lists]) -> Exception | None:
-    if not task.done():
-        return DeadlineExceededError("DEADLINE_EXCEEDED", f"{_ARM_NAMES[arm]} did not answer in time")
-    error = task.exception()
-    assert error is None or isinstance(error, Exception)
-    return error
 
 
 def _degradations(failures: Iterable[_Failure]) -> Sequence[passage_pb2.Degradation]:

@@ -28,7 +28,7 @@ _log = structlog.get_logger(__name__)
 
 
 class CountedFacets:
-    """The request's facets, counted while a block runs, and no longer; none if the request asks for none."""
+    """The request's facets, counted while a block runs, and no longer."""
 
     def __init__(
         self,
@@ -37,21 +37,16 @@ class CountedFacets:
         collection_ids: Sequence[str],
         selection: Selection,
     ) -> None:
-        self._task: asyncio.Task[_Counted] | None = None
-        if request.facets:
-            self._task = asyncio.create_task(_counted(store, request, collection_ids, selection))
+        self._task = asyncio.create_task(_counted(store, request, collection_ids, selection))
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._task is not None:
-            self._task.cancel()
+        self._task.cancel()
 
     async def add_to(self, response: pb.SearchResponse) -> None:
         """Put the counts into the response, or the reason why they are missing."""
-        if self._task is None:
-            return
         counted = await self._task
         if isinstance(counted, passage_pb2.Degradation):
             response.degraded.append(counted)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from groundline.v1 import passage_pb2, retriever_service_pb2
 from groundline_lexical import matches, snippet_span
@@ -28,8 +28,7 @@ class Wanted:
     """Whether to read the lines of their pages."""
 
 
-@dataclass(frozen=True, slots=True)
-class FetchedChunk:
+class FetchedChunk(NamedTuple):
     """A chunk as it is stored, for a caller that may read it."""
 
     chunk_id: int
@@ -78,7 +77,7 @@ def add_passages(
     for each in readable:
         found = known[each.chunk_id]
         adjacent = [chunk for chunk in found.adjacent if chunk.chunk_id not in shown]
-        shown.update(chunk.chunk_id for chunk in adjacent)
+        shown.update([chunk.chunk_id for chunk in adjacent])
         response.passages.add(
             chunk=found.chunk,
             score=each.score,

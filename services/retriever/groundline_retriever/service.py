@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import blake2b
@@ -28,7 +29,7 @@ from groundline_runtime.reasons import reason_value
 from groundline_validation import options_of
 from opentelemetry import trace
 
-from groundline_retriever.arms import Arms, Groups, Stopwatch, Translation, beside
+from groundline_retriever.arms import Arms, Groups, Timed, Translation, Watch, beside
 from groundline_retriever.counting import CountedFacets
 from groundline_retriever.domain import IndexedCollection, Selection
 from groundline_retriever.passages import FetchedChunk, Wanted, add_passages, highlights_of, wanted_for
@@ -64,10 +65,6 @@ class _Found:
     response: pb.SearchResponse
     versions: dict[str, int] = field(default_factory=dict)
 
-    def proves(self, collections: _Collections) -> bool:
-        """Tell whether the chunks read show that the collections are unchanged, and may be read."""
-        return self.versions == _versions(collections)
-
 
 class SearchService:
     """Use cases: search, and reading chunks by their ids."""
@@ -100,7 +97,7 @@ class SearchService:
         limits, ResourceExhaustedError (QUOTA_EXHAUSTED) if the search costs money and a budget is spent, what
         Arms.grouped raises, and where no query could be searched for, the error of the first.
         """
-        with span(_tracer, "retrieval"), metered() as paid:
+        with span(_tracer, "retrieval") as recorded, metered() as paid:
             try:
                 response = await self._search_known(caller, request)
             finally:
@@ -110,9 +107,8 @@ class SearchService:
                 response.usage.CopyFrom(total(paid))
             PASSAGES.record(len(response.passages))
             count_degradations(response.degraded)
-            current = trace.get_current_span()
-            if current.is_recording():
-                current.set_attributes(
+            if recorded is not None:
+                recorded.set_attributes(
                     retrieval_attributes(
                         request.query.strip(),
                         request.collection_ids,
@@ -161,7 +157,8 @@ class SearchService:
         except GroundlineError as error:
             failure = error
         else:
-            if found.proves(expected):
+            if found.versions == _versions(expected):
+                # The chunks read show that the collections are unchanged, and may be read.
                 return found.response
         current = await self._collections(*named)
         if _versions(current) != _versions(expected):
@@ -205,12 +202,17 @@ class SearchService:
         rerank, violations = options_of(request.options.rerank, settings)
         if violations:
             raise InvalidArgumentError(violations)
-        watch = Stopwatch()
-        with watch.part(passage_pb2.STAGE_RETRIEVING):
+        watch: Watch = {}
+        with Timed(watch, passage_pb2.STAGE_RETRIEVING):
             groups = self._arms.grouped(collections, request.options.retrieval, rerank.fusion)
             selection = _selection(caller, request)
-            await self._require_budget(caller, rerank, groups)
-            with CountedFacets(self._store, request, list(settings), selection) as facets:
+            if self._spending.have_budgets and not has_begun():  # a chat that has begun is finished
+                await self._require_budget(caller, rerank, groups)
+            with (
+                CountedFacets(self._store, request, list(settings), selection)
+                if request.facets
+                else nullcontext()
+            ) as facets:
                 found = await self._passages(request, selection, rerank, groups, watch)
                 corrections = await self._corrections(request, selection, groups, found.response)
                 if corrections:
@@ -223,8 +225,10 @@ class SearchService:
                     languages = {each.collection_id: each.language for each in collections}
                     passages = found.response.passages
                     await asyncio.to_thread(_highlight, passages, _queries(request), languages)
-                await facets.add_to(found.response)
-        found.response.timings.extend(watch.timings())
+                if facets is not None:
+                    await facets.add_to(found.response)
+        for stage, milliseconds in watch.items():
+            found.response.timings.add(stage=stage, duration_ms=milliseconds)
         return found
 
     def _book(self, caller: Caller, usage: chat_pb2.Usage) -> None:
@@ -235,9 +239,7 @@ class SearchService:
     async def _require_budget(
         self, caller: Caller, rerank: options_pb2.RerankOptions, groups: Groups
     ) -> None:
-        """Raise if a search costs money and a budget is spent. A chat that has begun is finished."""
-        if not self._spending.have_budgets or has_begun():
-            return
+        """Raise if a search costs money and a budget is spent."""
         if rerank.strategy in _PAID_STRATEGIES or await asyncio.to_thread(groups.cost_money):
             await self._spending.require(caller.owner)
 
@@ -247,12 +249,16 @@ class SearchService:
         selection: Selection,
         rerank: options_pb2.RerankOptions,
         groups: Groups,
-        watch: Stopwatch,
+        watch: Watch,
     ) -> _Found:
         """Search and rank; return the response with the passages that are kept."""
         found = _Found(pb.SearchResponse(trace_id=current_trace_id() or ""))
         searched = dict.fromkeys(_queries(request), groups)
-        if translation := await self._translation(selection.principals, request, groups):
+        is_multilingual = any(group.is_multilingual for group in groups.groups)
+        translation: Translation | None = None
+        if is_multilingual and (
+            translation := await self._translation(selection.principals, request, groups)
+        ):
             searched[translation.text] = translation.groups
         hits = await self._found(searched, selection, watch, found.response)
         translated = hits.pop(translation.text, None) if translation else None
@@ -265,8 +271,9 @@ class SearchService:
             found.response.is_weak = is_weak(lists, request.weak_similarity)
         if not found.response.is_weak:
             await self._keep(selection.principals, request, rerank, groups, sets, watch, found)
-        collections = {passage.chunk.collection_id for passage in found.response.passages}
-        found.response.multilingual_collection_ids.extend(sorted(collections & groups.multilingual))
+        if is_multilingual:
+            collections = {passage.chunk.collection_id for passage in found.response.passages}
+            found.response.multilingual_collection_ids.extend(sorted(collections & groups.multilingual))
         return found
 
     async def _corrections(
@@ -305,8 +312,6 @@ class SearchService:
     ) -> Translation | None:
         """Translate the query; None if it is known that no text is in the other language, or if the request
         has the same words."""
-        if not groups.multilingual:
-            return None
         translation = await asyncio.to_thread(groups.translation, request.query.strip())
         if translation is None or translation.text in _queries(request):
             return None
@@ -344,7 +349,7 @@ class SearchService:
         self,
         queries: Mapping[str, Groups],
         selection: Selection,
-        watch: Stopwatch,
+        watch: Watch,
         response: pb.SearchResponse,
     ) -> dict[str, list[ArmHits]]:
         """Return what the arms find for each query in its collections. A query that fails is declared; the
@@ -379,7 +384,7 @@ class SearchService:
         options: options_pb2.RerankOptions,
         groups: Groups,
         sets: Sequence[Sequence[ArmHits]],
-        watch: Stopwatch,
+        watch: Watch,
         found: _Found,
     ) -> None:
         """Put into the response the passages that ranking keeps of what the arms found."""
@@ -396,7 +401,7 @@ class SearchService:
             return await self._scores.of(query, chunks, options)
 
         query, candidates = request.query.strip(), Candidates.of(sets)
-        with watch.part(passage_pb2.STAGE_RERANKING):
+        with Timed(watch, passage_pb2.STAGE_RERANKING):
             ranking = await rank(
                 candidates,
                 query,
@@ -409,7 +414,7 @@ class SearchService:
         found.response.degraded.extend(ranking.degraded)
         found.response.cut.extend(ranking.cut)
         if ranking.ranked:
-            with watch.part(passage_pb2.STAGE_FETCHING):
+            with Timed(watch, passage_pb2.STAGE_FETCHING):
                 kept = wanted_for(
                     ranking.ranked, groups.adjacent_chunks, with_vectors=request.include_vectors
                 )

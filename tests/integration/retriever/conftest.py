@@ -12,7 +12,7 @@ from groundline_database import DatabaseSettings, register_vectors
 from groundline_lexical import detect_lexical_index
 from groundline_ranking import ArmHits
 from groundline_retriever.adapters.postgres.store import open_chunk_store
-from groundline_retriever.arms import Arms, Stopwatch
+from groundline_retriever.arms import Arms
 from groundline_retriever.domain import Selection
 from groundline_retriever.ports import QueryEmbedder
 from groundline_retriever.scoring import ModelScores
@@ -148,7 +148,7 @@ async def search_arms(database_url: str, corpus: Corpus) -> AsyncIterator[Search
             collections = await store.collections(collection_ids, principals)
             options = options_pb2.RetrievalOptions(keyword_limit=limit, semantic_limit=limit)
             groups = arms.grouped(collections, options)
-            found, degraded = await arms.search(query, groups, Selection(principals), Stopwatch())
+            found, degraded = await arms.search(query, groups, Selection(principals), {})
             assert not degraded
             return found
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -116,18 +117,21 @@ KNOWN_MODELS: Final = (
 _BY_NAME: Final = {model.name: model for model in KNOWN_MODELS}
 
 
+@lru_cache
 def similarity_floor(name: str) -> float:
     """Return the cosine similarity from which a model's counts as any at all; 0 for one that is not known."""
     known = find_model(name)
     return known.similarity_floor if known else 0.0
 
 
+@lru_cache
 def keyword_weight(name: str) -> float:
     """Return the weight of keyword search beside a model's similarities; 1 for one that is not known."""
     known = find_model(name)
     return known.keyword_weight if known else 1.0
 
 
+@lru_cache
 def knows_many_languages(name: str) -> bool:
     """Tell whether a model is known to put texts of different languages side by side."""
     known = find_model(name)

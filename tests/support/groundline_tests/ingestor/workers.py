@@ -19,7 +19,7 @@ from groundline_ingestor.__main__ import wire_on
 from groundline_ingestor.adapters.postgres.stores import Stores
 from groundline_ingestor.settings import IngestorSettings
 from groundline_retriever.adapters.postgres.store import open_chunk_store
-from groundline_retriever.arms import Arms, Stopwatch
+from groundline_retriever.arms import Arms
 from groundline_retriever.domain import Selection
 from groundline_retriever.ports import QueryEmbedder
 from groundline_runtime.context import Caller
@@ -134,7 +134,7 @@ async def searching(
             while True:
                 collections = await store.collections([collection_id], ANYBODY.principals)
                 groups, selection = arms.grouped(collections, options), Selection(ANYBODY.principals)
-                lists, _ = await arms.search("paragraph of its own", groups, selection, Stopwatch())
+                lists, _ = await arms.search("paragraph of its own", groups, selection, {})
                 found.append(sum(len(each.hits) for each in lists))
 
         task = group.create_task(search())

@@ -158,7 +158,11 @@ class KeywordArm:
                 continue
             if index.is_past:
                 past.append(index)
-            elif await self._is_whole(connection, index, query.selection):
+            elif (
+                await is_readable_whole(connection, index, query.selection)
+                if index.is_shared
+                else not index.hides_documents
+            ):
                 whole.append(index)
             else:
                 hits, is_short = await self._of_part(connection, index, query)
@@ -172,11 +176,6 @@ class KeywordArm:
             is_incomplete |= is_short
         return Hits(lists, left_out, is_incomplete=is_incomplete)
 
-    async def _is_whole(self, connection: Connection, index: Index, selection: Selection) -> bool:
-        if index.is_shared:
-            return await is_readable_whole(connection, index, selection)
-        return not index.hides_documents
-
     async def _of_whole(
         self, connection: Connection, indexes: Sequence[Index], query: _Query
     ) -> tuple[list[list[Hit]], bool]:
@@ -189,6 +188,8 @@ class KeywordArm:
             if selected is not None:
                 return selected, False
         found = await self._ranked(connection, indexes, query, query.limit)
+        if min(map(len, found)) >= query.limit:
+            return found, False
         return await self._completed(connection, indexes, query, found)
 
     async def _of_part(self, connection: Connection, index: Index, query: _Query) -> tuple[list[Hit], bool]:
@@ -339,9 +340,14 @@ class KeywordArm:
         statements = [self._keyword_sql(one, query.condition, taken) for one in indexes]
         if kept is not None:
             statements = [_SELECTED.format(statement=one, limit=kept) for one in statements]
-        return await self._lexical_rows(
-            connection, union(statements), taken, query.prepared, *query.condition.arguments(indexes)
-        )
+        statement, arguments = union(statements), query.condition.arguments(indexes)
+        settings = self._lexical.search_settings(taken)
+        if not settings:
+            return await connection.fetch(statement, query.prepared, *arguments)
+        async with connection.transaction(readonly=True):
+            for name, value in settings.items():
+                await connection.execute("SELECT set_config($1, $2, true)", name, value)
+            return await connection.fetch(statement, query.prepared, *arguments)
 
     def _keyword_sql(self, index: Index, condition: RowCondition, limit: int | None) -> str:
         filters = self._lexical.capabilities.filters_in_index
@@ -354,17 +360,6 @@ class KeywordArm:
             collections=condition.collections if index.is_shared else "",
         )
         return _KEYWORD.format(partition_id=index.partition_id, features=FEATURE_NAMES, ranked=ranked)
-
-    async def _lexical_rows(
-        self, connection: Connection, statement: str, limit: int | None, *arguments: object
-    ) -> list["asyncpg.Record"]:
-        settings = self._lexical.search_settings(limit)
-        if not settings:
-            return await connection.fetch(statement, *arguments)
-        async with connection.transaction(readonly=True):
-            for name, value in settings.items():
-                await connection.execute("SELECT set_config($1, $2, true)", name, value)
-            return await connection.fetch(statement, *arguments)
 
     def _require_backend(self, collection: IndexedCollection) -> None:
         if collection.lexical_backend != self._lexical.name:

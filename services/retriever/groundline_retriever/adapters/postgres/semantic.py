@@ -165,7 +165,7 @@ class SemanticArm:
 
         async def search(connection: Connection, group: Sequence[Index]) -> list[list[Hit]]:
             found = _Found(connection, group, encoded, condition)
-            await found.search(lambda index: _nearest_sql(index, condition, limit, scanned))
+            await found.search([_nearest_sql(index, condition, limit, scanned) for index in group])
             if selection.as_of is not None and sum(map(len, found.hits)) >= limit:
                 # The nearest of a time are spread over its partitions as its chunks are: together they have
                 # enough, unless next to nothing of what is near in one was current.
@@ -173,7 +173,7 @@ class SemanticArm:
                     lambda index: _exact_sql(index, condition, limit),
                     lambda _, hits: hits < scanned // SCANNED_DEPTH,
                 )
-            elif goes_on:
+            elif goes_on and min(map(len, found.hits)) < limit:
                 # Where enough of the nearest are selected, the index is scanned on, up to
                 # hnsw.max_scan_tuples. What is short then, or finds too few there, is searched without it.
                 await found.complete(
@@ -210,7 +210,7 @@ class SemanticArm:
 
         async def search(connection: Connection, group: Sequence[Index]) -> list[list[Hit]]:
             found = _Found(connection, group, encoded, condition)
-            await found.search(by_bits)
+            await found.search([by_bits(index) for index in group])
             if goes_on:
                 await found.complete(
                     lambda index: _exact_sql(index, condition, limit), lambda _, hits: hits < limit
@@ -255,8 +255,8 @@ class _Found:
         self._condition = condition
         self.hits: list[list[Hit]] = []
 
-    async def search(self, sql: Callable[[Index], str]) -> None:
-        self.hits = await self._in(self._group, sql)
+    async def search(self, statements: Sequence[str]) -> None:
+        self.hits = await self._in(self._group, statements)
 
     async def complete(self, sql: Callable[[Index], str], is_short: Callable[[Index, int], bool]) -> None:
         """Search again the indexes whose number of hits is too short a list."""
@@ -266,13 +266,14 @@ class _Found:
             if not index.is_searched_exactly and is_short(index, len(self.hits[position]))
         ]
         if short:
-            again = await self._in([self._group[position] for position in short], sql)
+            indexes = [self._group[position] for position in short]
+            again = await self._in(indexes, [sql(index) for index in indexes])
             for position, hits in zip(short, again, strict=True):
                 self.hits[position] = hits
 
-    async def _in(self, indexes: Sequence[Index], sql: Callable[[Index], str]) -> list[list[Hit]]:
+    async def _in(self, indexes: Sequence[Index], statements: Sequence[str]) -> list[list[Hit]]:
         rows = await self._connection.fetch(
-            union([sql(index) for index in indexes]), self._vector, *self._condition.arguments(indexes)
+            union(statements), self._vector, *self._condition.arguments(indexes)
         )
         return [hits for hits, _ in by_index(rows, indexes)]
 

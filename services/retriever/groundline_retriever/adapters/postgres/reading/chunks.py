@@ -159,7 +159,7 @@ async def _fetched_from(
     for each in wanted:
         if each.collection_id in partitions:
             shape = (
-                _place(each),
+                _place(each.with_parents, each.adjacent_chunks),
                 _VECTOR if each.with_vectors else _NO_VECTOR,
                 _LINES if each.with_lines else "NULL::bytea[]",
                 column,
@@ -171,18 +171,18 @@ async def _fetched_from(
     return fetched
 
 
-def _place(wanted: Wanted) -> str:
+@lru_cache
+def _place(with_parents: bool, adjacent_chunks: int) -> str:
     """Return the SQL condition of the chunks of its document that come with a wanted one."""
-    if not wanted.with_parents and not wanted.adjacent_chunks:
+    if not with_parents and not adjacent_chunks:
         return _ITSELF
-    before, after = chunks_around(wanted)
+    before, after = chunks_around(with_parents, adjacent_chunks)
     return _NEARBY.format(before=before, after=after)
 
 
-def chunks_around(wanted: Wanted) -> tuple[str, str]:
+def chunks_around(with_parents: bool, distance: int) -> tuple[str, str]:
     """Return the SQL of how many chunks before and after a wanted one come with it."""
-    distance = wanted.adjacent_chunks
-    if wanted.with_parents:
+    if with_parents:
         return (
             f"greatest(wanted.siblings_before, {distance:d})",
             f"greatest(wanted.siblings_after, {distance:d})",

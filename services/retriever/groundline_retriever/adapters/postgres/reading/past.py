@@ -228,7 +228,7 @@ class SearchablePast:
                 missing = [chunk_id for chunk_id in each.chunk_ids if chunk_id not in known]
                 if not missing:
                     continue
-                before, after = chunks_around(each)
+                before, after = chunks_around(each.with_parents, each.adjacent_chunks)
                 statement = _FETCH.format(
                     with_vectors="true" if each.with_vectors else "false",
                     before=before,
