@@ -4,6 +4,8 @@ An empty list restricts nothing. `principals` is the statement's expression for 
 as `$1`; `table` is the table's name or alias, if a column's name alone is ambiguous.
 """
 
+from functools import lru_cache
+
 
 def current_revision(table: str) -> str:
     """Return the name of the revision in use of a row of `documents`; those that have not changed since there
@@ -33,6 +35,7 @@ def is_readable_collection(principals: str, table: str = "") -> str:
     )
 
 
+@lru_cache
 def is_readable_document(principals: str, table: str = "") -> str:
     """Return the condition on `documents` and on chunks, within a readable collection."""
     of = f"{table}." if table else ""

@@ -78,7 +78,8 @@ def fuse(candidates: Candidates, options: options_pb2.RerankOptions) -> Fused:
     rounded = {row: round(scores[row] * SCALE) / SCALE for row in sorted(scores)}
     order = sorted(rounded, key=rounded.__getitem__, reverse=True)  # ties stay by row, and so by chunk id
     ranks = {row: rank for rank, row in enumerate(order, 1)}
-    return Fused(ranks, rounded, _places(best[_KEYWORD]), _places(best[_SEMANTIC]))
+    places = [{row: (rank, -score) for row, (_, rank, score) in best[arm].items()} for arm in best]
+    return Fused(ranks, rounded, *places)
 
 
 def _shares_of_best(scores: Sequence[float]) -> Sequence[float]:
@@ -121,7 +122,3 @@ def _keep_best(best: _BestPlaces, each: ArmList) -> None:
         place = -each.weight, rank, -score
         if (known := best.get(row)) is None or place < known:
             best[row] = place
-
-
-def _places(best: _BestPlaces) -> ArmPlaces:
-    return {row: (rank, -score) for row, (_, rank, score) in best.items()}

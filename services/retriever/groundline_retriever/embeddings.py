@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable
+from typing import Final
 
 from cachetools import TTLCache
 from groundline_embedding.ports import Vectors
@@ -33,17 +34,11 @@ class QueryVectors:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._embedder = embedder
+        self.model: Final = embedder.model
+        self.dimensions: Final = embedder.dimensions
         self._kept: TTLCache[_Query, Vectors] = TTLCache(size, ttl_seconds, timer=clock)
         self._running: dict[_Query, asyncio.Task[Vectors]] = {}
         self._waiting: Counter[_Query] = Counter()
-
-    @property
-    def model(self) -> str:
-        return self._embedder.model
-
-    @property
-    def dimensions(self) -> int:
-        return self._embedder.dimensions
 
     def cost(self, tokens: int) -> float | None:
         return self._embedder.cost(tokens)

@@ -476,7 +476,7 @@ def _with_corrections(request: pb.SearchRequest, found: Sequence[Suspect]) -> pb
 
 
 def _queries(request: pb.SearchRequest) -> Sequence[str]:
-    return list(dict.fromkeys(each.strip() for each in (request.query, *request.additional_queries)))
+    return list(dict.fromkeys([each.strip() for each in (request.query, *request.additional_queries)]))
 
 
 def _highlight(

@@ -112,7 +112,6 @@ class KeywordArm:
         for index in indexes_of(collections):
             languages[index.language].append(index)
         condition = RowCondition.of(selection, first_parameter=2)
-        after = position_for(collections, selection)
         present = {each.collection_id: each.in_use or each for each in collections}
         in_use = indexes_of(list(present.values()))
 
@@ -125,7 +124,7 @@ class KeywordArm:
                 search = partial(self._search, group=group, query=asked)
                 if not self._searches_standbys:
                     return [await self._reads.read_on_primary(search)]
-                return [await self._reads.read(search, after)]
+                return [await self._reads.read(search, position_for(collections, selection))]
 
             return await in_groups(indexes, read)
 

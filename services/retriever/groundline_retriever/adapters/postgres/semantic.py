@@ -121,7 +121,7 @@ class SemanticArm:
             chunks, is_quantized = sizes[index.partition_id]
             size = search_list_of(chunks, limit) if ef_search is None else ef_search
             of[size, is_quantized].append(index)
-        after = position_for(collections, selection)
+        after = position_for(collections, selection) if self._reads.has_standbys else 0
         found = await at_once(
             [
                 (self._quantized_in if is_quantized else self._semantic_in)(
