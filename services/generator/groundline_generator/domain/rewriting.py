@@ -115,7 +115,9 @@ def decompose(query: str, max_sub_queries: int) -> tuple[str, ...]:
 
 def questions_in(query: str, limit: int) -> tuple[str, ...]:
     """Return the questions that one of several consists of, at most `limit`; empty for a single one."""
-    parts = [part.strip(" ,.") for part in _NEXT_QUESTION.split(query) if part.strip(" ,.?")]
+    # One space at a time: the pattern would try each of many.
+    spaced = " ".join(query.split())
+    parts = [part.strip(" ,.") for part in _NEXT_QUESTION.split(spaced) if part.strip(" ,.?")]
     if len(parts) < 2 or not all(_is_question(part) for part in parts):
         return ()
     asked: list[str] = []
