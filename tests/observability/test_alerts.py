@@ -31,7 +31,7 @@ BY_MODEL: Final = {"rerank": {"strategy": "RERANK_STRATEGY_LLM"}}
 async def test_a_suite_that_works_has_no_alert(watched: Watched) -> None:
     async with watched.going_on(watched.ask, watched.search):
         await watched.prometheus.wait_for("count(up == 1) >= 8 and on () sum(groundline_answers_total) > 20")
-        # Those that look back for ten minutes, and wait for ten more, could fire by now.
+        # Alerts that look back for ten minutes and then hold for ten more have had time to fire.
         await watched.prometheus.wait_for("sum(groundline_answers_total offset 21s) > 0")
         ringing = {alert.name for alert in await watched.prometheus.alerts() if alert.state == "firing"}
     # How fast it is beside other tests says nothing, nor does how evenly it spends within seconds.

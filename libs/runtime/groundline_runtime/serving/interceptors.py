@@ -137,7 +137,7 @@ class _Requests(grpc.aio.ServerInterceptor):
     async def _answer(self, method: str, work: Behavior, request: Any, context: Context) -> Any:
         started = time.monotonic()
         metadata = _metadata(context)
-        # What is set here holds for this RPC's own task, and ends with it.
+        # Each RPC has a task of its own, so context variables set here need no reset.
         if not self._is_recording:
             request_context.continue_trace(metadata.get("traceparent"))
         remaining = context.time_remaining()

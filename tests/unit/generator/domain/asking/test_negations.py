@@ -164,7 +164,7 @@ HALL = numbered(
         ("What must not be taken to my desk in the reading room?", "Pens and scissors"),
         ("Which part does the warranty exclude?", "excluding the battery"),
         ("Wer darf nicht hinein? Für welche Tiere gilt ein Verbot?", "Für Hunde"),
-        # What a document is about in general is denied without a further word of the question.
+        # A question that names only the subject of a document is answered by what it forbids.
         ("What is forbidden with Lowick Car Share?", "Smoking"),
     ],
 )

@@ -52,7 +52,7 @@ DISAGREEING = [
      "Ihr Kennwort muss mindestens zehn Zeichen haben."),
     ("Wie lange ist ein Angebot gültig?", "Unsere Angebote sind 30 Tage gültig.",
      "Ein Angebot gilt sechs Wochen."),
-    # Of several hours, how often, how a thing is called, and whether something is so.
+    # Opening hours, how often, names of rooms and persons, and statuses such as open and closed.
     ("When is the recycling yard at Holm open?",
      "The recycling yard at Holm is open from 8 to 12 and from 14 to 17.",
      "Recycling yard Holm: open from 9 to 12 and from 14 to 16."),
