@@ -132,7 +132,7 @@ async def test_text_and_chunks_share_offsets(client: httpx.AsyncClient, shelf: M
 async def test_an_original_is_fetched_as_it_was_handed_in(
     client: httpx.AsyncClient, stack: Stack, tmp_path: Path
 ) -> None:
-    page, sheet = b"<script>alert(1)</script><p>27 days of leave", b"days\n" * 500_000
+    page, sheet = b"<script>alert(1)</script><p>27 days of leave", b"days" + b"\n" * 2_500_000
     created = {"collectionId": "originals", "settings": {"keepOriginals": True}}
     assert (await client.post("/api/collections", json=created)).status_code == 200
     documents = "/api/collections/originals/documents"
