@@ -19,7 +19,7 @@ from groundline_benchmarks.measuring.statistics import percentile
 
 _BEFORE_SECONDS: Final = 2.0
 _AFTER_SECONDS: Final = 6.0
-"""Time of the load after a fault, in seconds; after a short one only as long as it lasted."""
+"""Times of the load before and after a fault, in seconds; around a short one only as long as it lasts."""
 _EJECTED_SECONDS: Final = 3.0
 """Time after which a replica that hangs should get no requests, in seconds."""
 _SETTLE_SECONDS: Final = 120.0
@@ -164,7 +164,7 @@ async def measure_fault(
     watch = asyncio.create_task(_watch_health(load.client, figures.health))
     try:
         async with load.running(searches=4, chats=2, hand_ins=1, completions=1, verifications=1, ratings=1):
-            await asyncio.sleep(_BEFORE_SECONDS)
+            await asyncio.sleep(min(_BEFORE_SECONDS, seconds))
             if fault.overload:
                 figures.best_rate = await _best_rate(load, seconds)
             if fault.neighbours:
