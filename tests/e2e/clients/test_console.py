@@ -10,7 +10,7 @@ import httpx
 import pytest
 from groundline_embedding.local.catalog import MULTILINGUAL_MODEL
 from groundline_tests.browser import CHROMIUM, Tab
-from groundline_tests.gateway.console import AXE, go, keep_picture
+from groundline_tests.gateway.console import AXE, go
 from groundline_tests.gateway.page import NOBODY_ID
 from groundline_tests.http_server import Answering, listening
 from groundline_tests.programs import needs_program
@@ -21,11 +21,9 @@ pytestmark = needs_program("chromium", found=CHROMIUM is not None)
 QUESTION: Final = "Within what time must a lost or stolen laptop be reported?"
 ANSWERED: Final = "document.querySelector('article .cite') && !document.querySelector('.busy')"
 QUERY: Final = "search?q=lost+laptop&collection=examples"
-PICTURED: Final = (1280, 390)
-"""Widths of the pictures that a run leaves in build/screenshots."""
-EXAMINED: Final = {2560: "light", 1280: "dark", 390: "light", 360: "dark"}
-"""Colour scheme in which axe examines a view at each width. The wide layout starts at 64 rem and the narrow
-one ends at 30 rem, so both layouts are examined in both schemes."""
+EXAMINED: Final = ((2560, 1440, "light"), (1280, 800, "dark"), (390, 844, "light"), (360, 780, "dark"))
+"""Widths, heights and colour schemes in which axe examines a view. The wide layout starts at 64 rem and the
+narrow one ends at 30 rem, so both layouts are examined in both schemes."""
 EVALUATED: Final = ROOT / "evaluation/examples"
 
 
@@ -107,15 +105,11 @@ async def show(tab: Tab, view: str, stack: Stack) -> None:
 async def test_everybody_can_use_each_view_on_any_screen(stack: Stack, tab: Tab, axe: str, view: str) -> None:
     await show(tab, view, stack)
     await tab.js(f"{axe}; 0")
-    for width, height in ((2560, 1440), (1280, 800), (390, 844), (360, 780)):
+    for width, height, scheme in EXAMINED:
         await tab.resize(width, height)
-        for scheme in ("light", "dark") if width in PICTURED else (EXAMINED[width],):
-            features = [{"name": "prefers-color-scheme", "value": scheme}]
-            await tab.command("Emulation.setEmulatedMedia", features=features)
-            if scheme == EXAMINED[width]:
-                assert await tab.js(AXE) == [], (width, scheme)
-            if width in PICTURED:
-                await keep_picture(tab, f"{view.replace(' ', '_')}-{width}-{scheme}")
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        await tab.command("Emulation.setEmulatedMedia", features=features)
+        assert await tab.js(AXE) == [], (width, scheme)
         too_wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
         assert await tab.js(too_wide) <= 0, width
     await tab.js("document.documentElement.dir = 'rtl'")
@@ -473,9 +467,6 @@ async def test_it_speaks_the_readers_language(stack: Stack, tab: Tab) -> None:
     assert await tab.text("nav a") == "Fragen|Suchen|Dokumente|Auswertung|Betrieb"
     assert await tab.text("#send") == "Fragen"
     assert "Verlässlichkeit" in await tab.text("article .note") or "%" in await tab.text("article .note")
-    for width in PICTURED:
-        await tab.resize(width, 844)
-        await keep_picture(tab, f"german-{width}")
     await tab.js("location.hash = '#documents'; 0")
     await tab.until("document.querySelector('main form select')?.value === 'german'")
     await go(tab, "documents/examples/settings")

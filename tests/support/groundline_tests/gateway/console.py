@@ -1,6 +1,5 @@
 """The console in a browser: where it goes, and what keeps people from using it."""
 
-import base64
 import json
 import subprocess
 import sys
@@ -18,14 +17,6 @@ AXE: Final = """
 
 async def go(tab: Tab, address: str) -> None:
     await tab.js(f"location.hash = {json.dumps(address)}")
-
-
-async def keep_picture(tab: Tab, name: str) -> None:
-    """Keep what the tab shows, for whoever looks at the pictures of a run: in build/screenshots."""
-    folder = ROOT / "build/screenshots"
-    folder.mkdir(parents=True, exist_ok=True)
-    shot = await tab.command("Page.captureScreenshot", format="png")
-    (folder / f"{name}.png").write_bytes(base64.b64decode(shot["data"]))
 
 
 def axe_program() -> str:
