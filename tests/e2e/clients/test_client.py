@@ -157,7 +157,7 @@ def test_a_collection_from_its_creation_to_its_end_by_the_blocking_client(stack:
 async def test_a_job_that_is_watched_and_cancelled_has_ended(typed: AsyncClient) -> None:
     await typed.create_collection("client-jobs")
     response = await typed.ingest_documents(
-        "client-jobs", [{"uri": f"{n}.txt", "text": "word " * 2000} for n in range(200)]
+        "client-jobs", [{"uri": f"{n}.txt", "text": "word " * 2000} for n in range(50)]
     )
     assert response.job is not None
     async with asyncio.timeout(120):
