@@ -1,14 +1,18 @@
 """Stubs in other languages, made from the contract as docs/how-to/clients.md says."""
 
+import hashlib
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import pytest
 from groundline.v1 import coordinator_service_pb2
+from groundline_tests.go.programs import built, cache_folder
 from groundline_tests.programs import needs_program
 from service_requirements import ROOT
 
@@ -80,18 +84,31 @@ def test_typescript_stubs_compile_and_are_loaded_by_node(tmp_path: Path, descrip
 
 @needs_program("default-jdk-headless", found=shutil.which("javac") is not None)
 @needs_program("maven", found=shutil.which("mvn") is not None)
-def test_java_stubs_compile(tmp_path: Path, descriptor_set: Path) -> None:
-    plugins = tmp_path / "bin"
-    environment = {
-        **with_plugins(plugins),
-        # Half the processor time: the compiler's own code is not run long enough to be worth optimising.
-        "MAVEN_OPTS": "-XX:TieredStopAtLevel=1",
-    }
-    maven = ("mvn", "--batch-mode", "--quiet", "--strict-checksums")
-    copy_pinned(tmp_path, "pom.xml")
-    run(*maven, "dependency:copy", cwd=tmp_path, environment=environment)
-    for plugin in plugins.iterdir():
-        plugin.chmod(0o755)
-    generate("java", descriptor_set, tmp_path, environment)
-    run(*maven, "compile", cwd=tmp_path, environment=environment)
-    assert (tmp_path / "target/classes/dev/groundline/v1/CoordinatorServiceGrpc.class").exists()
+def test_java_stubs_compile(descriptor_set: Path) -> None:
+    # What is compiled, and by what: the same has compiled before.
+    template, versions = ROOT / "clients/stubs/buf.gen.java.yaml", run("mvn", "--version", cwd=PINNED)
+    digest = hashlib.sha256(versions.encode())
+    for path in (descriptor_set, template, PINNED / "pom.xml", Path(__file__)):
+        digest.update(path.read_bytes())
+    folder = built(cache_folder("stubs"), digest.hexdigest()[:16], partial(compile_java, descriptor_set))
+    assert (folder / "classes/dev/groundline/v1/CoordinatorServiceGrpc.class").exists()
+
+
+def compile_java(descriptor_set: Path, kept: Path) -> None:
+    """Make the stubs, and keep what they are compiled into."""
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        plugins = folder / "bin"
+        environment = {
+            **with_plugins(plugins),
+            # Half the processor time: the compiler's own code is not run long enough to be worth optimising.
+            "MAVEN_OPTS": "-XX:TieredStopAtLevel=1",
+        }
+        maven = ("mvn", "--batch-mode", "--quiet", "--strict-checksums")
+        copy_pinned(folder, "pom.xml")
+        run(*maven, "dependency:copy", cwd=folder, environment=environment)
+        for plugin in plugins.iterdir():
+            plugin.chmod(0o755)
+        generate("java", descriptor_set, folder, environment)
+        run(*maven, "compile", cwd=folder, environment=environment)
+        shutil.move(folder / "target/classes", kept)
