@@ -1,6 +1,6 @@
 """Make what operators watch the suite with from the metrics that packages declare.
 
-monitoring.py write    write deploy/observability and docs/reference/metrics.md
+monitoring.py write    write the dashboards, the operator's rules and docs/reference/metrics.md
 monitoring.py check    fail when they are stale, or something names a metric or label that nobody declares
 """
 
@@ -13,10 +13,8 @@ from typing import Any, Final
 import yaml
 from generated import write_or_check
 from groundline_runtime.metrics.declaring import Metric, prometheus_label
-from monitoring_parts.alerts import ALERTS, as_rules
-from monitoring_parts.dashboards import DASHBOARDS
 from monitoring_parts.expressions import METRICS, problems
-from monitoring_parts.panels import as_grafana, queries
+from monitoring_parts.panels import DASHBOARDS, as_grafana, queries
 from project import ROOT
 
 FOLDER: Final = ROOT / "deploy/observability"
@@ -27,18 +25,20 @@ HEADER: Final = "# Made by tools/monitoring.py.\n"
 
 def files() -> dict[Any, str]:
     """Return the text of each file by its path."""
-    rules = as_rules()
-    objectives = yaml.safe_load((FOLDER / "rules/objectives.yaml").read_text())
-    found = {
-        FOLDER / "rules/alerts.yaml": HEADER + _yaml(rules),
-        MANIFEST: HEADER + _yaml(_manifest([*rules["groups"], *objectives["groups"]])),
-    }
+    groups = [group for name in ("alerts", "objectives") for group in _rules(name)]
+    found: dict[Any, str] = {MANIFEST: HEADER + _yaml(_manifest(groups))}
     for dashboard in DASHBOARDS:
         found[FOLDER / f"dashboards/{dashboard.name}.json"] = (
             json.dumps(as_grafana(dashboard), indent=1) + "\n"
         )
     found[ROOT / "docs/reference/metrics.md"] = _reference()
     return found
+
+
+def _rules(name: str) -> list[Any]:
+    """Return the groups of a file of rules."""
+    groups: list[Any] = yaml.safe_load((FOLDER / f"rules/{name}.yaml").read_text(encoding="utf-8"))["groups"]
+    return groups
 
 
 def _manifest(groups: list[Any]) -> Any:
@@ -90,9 +90,10 @@ def wrong() -> Iterator[str]:
         for panel, query in queries(dashboard):
             for problem in problems(query):
                 yield f"dashboard {dashboard.name}, {panel.title}: {problem}"
-    for alert in ALERTS:
-        for problem in problems(alert.query):
-            yield f"alert {alert.name}: {problem}"
+    for group in _rules("alerts"):
+        for alert in group["rules"]:
+            for problem in problems(alert["expr"]):
+                yield f"alert {alert['alert']}: {problem}"
     for objective in yaml.safe_load(OBJECTIVES.read_text())["slos"]:
         for query in objective["sli"]["events"].values():
             for problem in problems(re.sub(r"\{\{.*?\}\}", "5m", query)):

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from groundline_tests.observability.watched import WIRE, Watched
 from groundline_tests.suite import ROOT
-from monitoring_parts.dashboards import DASHBOARDS
 from monitoring_parts.expressions import WINDOW
-from monitoring_parts.panels import Dashboard, queries
+from monitoring_parts.panels import DASHBOARDS, Dashboard, queries
 
 ANSWER = WIRE.answer("The services run in containers [1].")
 SERVICES = ("coordinator", "bridge")

@@ -1,7 +1,7 @@
-"""Queries over the metrics that packages declare; what they name that nobody declares is found here."""
+"""Metrics that packages declare, and what a query names that nobody declares."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 import groundline_bridge.metrics
@@ -62,35 +62,6 @@ _MATCHER: Final = re.compile(r'(\w+)\s*(?:=~|!~|!=|=)\s*"')
 _GROUPING: Final = re.compile(r"\b(?:by|on|group_left) \(([^)]*)\)")
 _NAME: Final = re.compile(r"\b(?:groundline|gen_ai|rpc|http|envoy|process|python)_\w+|\bup\b")
 _SUFFIX: Final = re.compile(r"_(?:bucket|count|sum)$")
-
-
-def series(metric: Metric, *matchers: str, suffix: str = "") -> str:
-    """Return the selector of a metric's series; `matchers` are such as `outcome="late"`."""
-    chosen = f"{{{', '.join(matchers)}}}" if matchers else ""
-    return f"{metric.prometheus_name}{suffix}{chosen}"
-
-
-def rate(metric: Metric, *matchers: str, by: Iterable[str] = (), window: str = WINDOW) -> str:
-    """Return the query of what is counted in a second, summed by labels; a histogram's measurements."""
-    suffix = "_count" if isinstance(metric, Histogram) else ""
-    return f"{_sum(by)}(rate({series(metric, *matchers, suffix=suffix)}[{window}]))"
-
-
-def increase(metric: Metric, *matchers: str, by: Iterable[str] = (), window: str = WINDOW) -> str:
-    """Return the query of what is counted within the window, summed by labels."""
-    suffix = "_count" if isinstance(metric, Histogram) else ""
-    return f"{_sum(by)}(increase({series(metric, *matchers, suffix=suffix)}[{window}]))"
-
-
-def quantile(share: float, metric: Metric, *matchers: str, by: Iterable[str] = ()) -> str:
-    """Return the query of a quantile of a histogram."""
-    selected = series(metric, *matchers, suffix="_bucket")
-    return f"histogram_quantile({share}, {_sum(['le', *by])}(rate({selected}[{WINDOW}])))"
-
-
-def _sum(by: Iterable[str]) -> str:
-    grouped = ", ".join(by)
-    return f"sum by ({grouped}) " if grouped else "sum"
 
 
 def problems(query: str) -> list[str]:

@@ -1,10 +1,15 @@
 """Grafana's JSON of dashboards: rows of panels, each with its queries."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
+import yaml
+from project import ROOT
+
 type Node = dict[str, Any]
+
+SOURCE: Final = ROOT / "deploy/observability/dashboards.yaml"
 
 SCHEMA: Final = 41
 """Version of the form of dashboards; Grafana brings older ones up to date."""
@@ -13,37 +18,53 @@ HEIGHT: Final = 8
 DATASOURCE: Final[Node] = {"type": "prometheus", "uid": "${datasource}"}
 
 
-@dataclass(frozen=True, slots=True)
+QUANTILES: Final = (0.5, 0.95, 0.99)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Panel:
-    """A graph over time."""
+    """A graph over time; deploy/observability/dashboards.yaml says what its fields are."""
 
     title: str
-    queries: tuple[tuple[str, str], ...]
-    """Pairs of a query and the legend of its series, in which {{label}} stands for a label's value."""
+    queries: Mapping[str, str] = field(default_factory=dict)
+    quantiles_of: str = ""
+    legend: str = ""
     unit: str = "short"
-    """Grafana's name of the unit: s, bytes, percentunit, reqps, currencyUSD, short."""
     about: str = ""
     with_exemplars: bool = False
-    """Whether points lead to the traces that the buckets name."""
     needs: str = ""
-    """Part that an installation must have for data to come; empty if all have it."""
+
+    def every_query(self) -> Mapping[str, str]:
+        """Return each query by the legend of its series."""
+        return self.queries or {
+            f"{self.legend} p{share * 100:g}".strip(): f"histogram_quantile({share}, {self.quantiles_of})"
+            for share in QUANTILES
+        }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Dashboard:
     name: str
     title: str
     about: str
-    rows: tuple[tuple[str, tuple[Panel, ...]], ...]
+    rows: Mapping[str, Sequence[Panel]]
     of_service: bool = False
-    """Whether it shows one service, which is chosen."""
+
+
+def _dashboards() -> Iterator[Dashboard]:
+    for name, given in yaml.safe_load(SOURCE.read_text(encoding="utf-8")).items():
+        rows = {title: [Panel(**panel) for panel in panels] for title, panels in given.pop("rows").items()}
+        yield Dashboard(name=name, rows=rows, **given)
+
+
+DASHBOARDS: Final = tuple(_dashboards())
 
 
 def queries(dashboard: Dashboard) -> Iterable[tuple[Panel, str]]:
     """Yield every query with its panel."""
-    for _, panels in dashboard.rows:
+    for panels in dashboard.rows.values():
         for panel in panels:
-            for query, _ in panel.queries:
+            for query in panel.every_query().values():
                 yield panel, query
 
 
@@ -51,7 +72,7 @@ def as_grafana(dashboard: Dashboard) -> Node:
     """Return the dashboard in Grafana's form."""
     shown: list[Node] = []
     top = 0
-    for title, panels in dashboard.rows:
+    for title, panels in dashboard.rows.items():
         shown.append(
             {
                 "id": len(shown) + 1,
@@ -135,6 +156,6 @@ def _panel(number: int, panel: Panel, where: Node) -> Node:
                 "exemplar": panel.with_exemplars,
                 "range": True,
             }
-            for place, (query, legend) in enumerate(panel.queries)
+            for place, (legend, query) in enumerate(panel.every_query().items())
         ],
     }

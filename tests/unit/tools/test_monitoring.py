@@ -1,11 +1,10 @@
 """Queries of dashboards and alerts, checked against the metrics that packages declare."""
 
 import pytest
-from groundline_runtime.metrics.common import DEGRADATIONS, PLACE_WAIT, REQUESTS_REFUSED, RPC_DURATION
+from groundline_runtime.metrics.common import RPC_DURATION
 from groundline_runtime.metrics.declaring import Counter, Gauge, prometheus_name
-from monitoring_parts.dashboards import DASHBOARDS
-from monitoring_parts.expressions import METRICS, problems, quantile, rate
-from monitoring_parts.panels import as_grafana
+from monitoring_parts.expressions import METRICS, problems
+from monitoring_parts.panels import DASHBOARDS, Panel, as_grafana
 
 
 @pytest.mark.parametrize(
@@ -30,15 +29,13 @@ def test_a_name_or_label_that_nobody_declares_is_found(query: str, expected: lis
     assert problems(query) == expected
 
 
-def test_queries_are_made_of_declarations() -> None:
-    assert rate(REQUESTS_REFUSED, by=["service"], window="5m") == (
-        "sum by (service) (rate(groundline_admission_refused_total[5m]))"
-    )
-    assert rate(DEGRADATIONS, 'component="reranker"', window="5m") == (
-        'sum(rate(groundline_degradations_total{component="reranker"}[5m]))'
-    )
-    waits = "rate(groundline_admission_wait_seconds_bucket[$__rate_interval])"
-    assert quantile(0.95, PLACE_WAIT) == f"histogram_quantile(0.95, sum by (le) ({waits}))"
+def test_quantiles_are_shown_by_their_legend() -> None:
+    panel = Panel(title="Waits", quantiles_of="sum by (le, service) (waits)", legend="{{service}}")
+    assert panel.every_query() == {
+        "{{service}} p50": "histogram_quantile(0.5, sum by (le, service) (waits))",
+        "{{service}} p95": "histogram_quantile(0.95, sum by (le, service) (waits))",
+        "{{service}} p99": "histogram_quantile(0.99, sum by (le, service) (waits))",
+    }
 
 
 @pytest.mark.parametrize(
