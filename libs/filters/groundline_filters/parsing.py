@@ -2,9 +2,10 @@
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final, TypeGuard
 from uuid import UUID
 
@@ -33,6 +34,9 @@ from groundline_filters.tree import (
     SourceTypes,
     Updated,
 )
+
+type _Leaf = Callable[[str, Json], Filter]
+"""Makes a condition of an operator and its operand."""
 
 type Json = Mapping[str, "Json"] | Sequence["Json"] | str | float | bool | None
 
@@ -159,40 +163,8 @@ class _Parser:
                 return [All(parts) if name == "$and" else AnyOf(parts)]
             case "$not":
                 return [Negation(self.document(value, path, depth + 1))]
-            case "$document_id":
-                return self._operators(
-                    value,
-                    path,
-                    depth,
-                    _NAMED,
-                    lambda operator, operand: _named(operator, operand, _document_ids),
-                )
-            case "$source_type":
-                return self._operators(
-                    value,
-                    path,
-                    depth,
-                    _NAMED,
-                    lambda operator, operand: _named(operator, operand, _source_types),
-                )
-            case "$update_time" | "$create_time":
-                of = _TIMES[name]
-                return self._operators(
-                    value,
-                    path,
-                    depth,
-                    tuple(_ORDERS),
-                    lambda operator, operand: of(_ORDERS[operator], _time(operand)),
-                )
-            case "$uri" | "$title" | "$mime_type" | "$container_uri":
-                text = _TEXTS[name]
-                return self._operators(
-                    value,
-                    path,
-                    depth,
-                    (*_NAMED, *_STRINGS),
-                    lambda operator, operand: _text_of(text, operator, operand),
-                )
+        if name in _MEMBERS:
+            return self._operators(value, path, depth, *_MEMBERS[name])
         if name.startswith("$"):
             self._problem(path, f"unknown; there are {', '.join(_DOCUMENT_MEMBERS)}")
             return []
@@ -200,13 +172,7 @@ class _Parser:
         if names is None:
             self._problem(path, _PATH_PROBLEM)
             return []
-        return self._operators(
-            value,
-            path,
-            depth,
-            tuple(_METADATA),
-            lambda operator, operand: _METADATA[operator](names, operand),
-        )
+        return self._operators(value, path, depth, _METADATA, partial(_metadata, names))
 
     def _documents(self, value: Json, path: str, depth: int) -> tuple[Filter, ...]:
         if not _is_list(value) or not value:
@@ -222,8 +188,8 @@ class _Parser:
         value: Json,
         path: str,
         depth: int,
-        known: Sequence[str],
-        leaf: Callable[[str, Json], Filter],
+        known: Collection[str],
+        leaf: _Leaf,
     ) -> list[Filter]:
         """Parse the conditions on one field."""
         if depth > MAX_DEPTH:
@@ -340,15 +306,23 @@ _METADATA: Final[Mapping[str, Callable[[Path, Json], Filter]]] = {
 }
 
 
-def _named(operator: str, operand: Json, leaf: Callable[[Sequence[Json]], Filter]) -> Filter:
-    part = leaf(_values(operand) if operator in ("$in", "$nin") else [operand])
+def _named(make: Callable[[Sequence[Json]], Filter], operator: str, operand: Json) -> Filter:
+    part = make(_values(operand) if operator in ("$in", "$nin") else [operand])
     return Negation(part) if operator in ("$ne", "$nin") else part
+
+
+def _metadata(path: Path, operator: str, operand: Json) -> Filter:
+    return _METADATA[operator](path, operand)
+
+
+def _of_time(of: type[Updated] | type[Created], operator: str, operand: Json) -> Filter:
+    return of(_ORDERS[operator], _time(operand))
 
 
 def _text_of(text: NamingField, operator: str, operand: Json) -> Filter:
     if operator in _STRINGS:
         return _STRINGS[operator](text, operand)
-    return _named(operator, operand, lambda values: Named(text, tuple(_string(value) for value in values)))
+    return _named(lambda values: Named(text, tuple(map(_string, values))), operator, operand)
 
 
 def _document_ids(values: Sequence[Json]) -> Filter:
@@ -363,6 +337,15 @@ def _source_types(values: Sequence[Json]) -> Filter:
     if not set(names) <= set(_SOURCE_TYPES):
         raise _UnusableError(f"must be one of {', '.join(_SOURCE_TYPES)}")
     return SourceTypes(names)
+
+
+_MEMBERS: Final[Mapping[str, tuple[Collection[str], _Leaf]]] = {
+    "$document_id": (_NAMED, partial(_named, _document_ids)),
+    "$source_type": (_NAMED, partial(_named, _source_types)),
+    **{name: ((*_NAMED, *_STRINGS), partial(_text_of, text)) for name, text in _TEXTS.items()},
+    **{name: (_ORDERS, partial(_of_time, of)) for name, of in _TIMES.items()},
+}
+"""Operators of the fields that every document has, with what makes a condition of one."""
 
 
 def _time(value: Json) -> datetime:
