@@ -18,12 +18,21 @@ a neighbour."""
 _DUPLICATE_OVERLAP: Final = 0.7
 """Jaccard overlap of terms from which a sentence repeats a quoted one."""
 
+_LEAD_SHARE: Final = 0.15
+"""Share of the lead on other passages in the relevance."""
+
+_USUAL_LEAD: Final = 0.4
+"""Lead that changes no relevance; most sentences that answer have more, most that do not have less."""
+
+_MAXIMUM_LEAD: Final = 0.6
+"""Lead from which more tells nothing: of few passages one has any word of a question alone."""
+
 _DIGIT: Final = re.compile(r"\d")
 
 
-def lead_of(ranked: Sequence[Candidate]) -> float:
-    """Return the share of the best score by which other passages, copies aside, stay behind; 0 if there is no
-    other."""
+def lead_of(ranked: Sequence[Candidate]) -> float | None:
+    """Return the share of the best score by which other passages, copies aside, stay behind; None if there is
+    no other."""
     best = ranked[0]
     others = (
         each.score
@@ -31,7 +40,15 @@ def lead_of(ranked: Sequence[Candidate]) -> float:
         if each.passage != best.passage and _overlap(each, best) < _DUPLICATE_OVERLAP
     )
     second = next(others, None)
-    return 0.0 if second is None or not best.score else 1 - second / best.score
+    return None if second is None or not best.score else 1 - second / best.score
+
+
+def weigh_lead(ranked: Sequence[Candidate]) -> None:
+    """Let the best sentence be more relevant if those of other passages stay far behind it, and less if they
+    do not: what many passages say as well as the best is what they all speak of, seldom what was asked."""
+    if ranked and (lead := lead_of(ranked)) is not None:
+        shift = _LEAD_SHARE * (min(lead, _MAXIMUM_LEAD) - _USUAL_LEAD)
+        ranked[0].relevance = max(0.0, min(ranked[0].relevance + shift, 1.0))
 
 
 def choose(question: Question, ranked: Sequence[Candidate], max_sentences: int) -> list[Candidate]:

@@ -18,7 +18,7 @@ from groundline_generator.domain.checking.statements import Asked, Statement, do
 from groundline_generator.domain.comparing import compared
 from groundline_generator.domain.quoting.bridging import bridged
 from groundline_generator.domain.quoting.candidates import Candidate, Question
-from groundline_generator.domain.quoting.choosing import choose, in_reading_order
+from groundline_generator.domain.quoting.choosing import choose, in_reading_order, weigh_lead
 from groundline_generator.domain.quoting.denying import put_denials_first
 from groundline_generator.domain.quoting.fitting import (
     counts_first,
@@ -154,6 +154,7 @@ def _extracted(
     ranked = work.ranked(question := work.question(query))
     if sides and question.asks_degree:
         ranked = _on_both([work.question(side) for side in sides], question.degrees, ranked)
+    weigh_lead(ranked)
     is_read = bool(answerability and ranked and question.language == ranked[0].language in _READ)
     minimum = min_relevance - _MAXIMUM_SHIFT if is_read else min_relevance
     relevance = work.relevance(question, ranked, minimum)

@@ -37,7 +37,7 @@ def likelihood(
     coverage = len(best.is_about) / max(1, len(question.terms)) + shift
     log_odds = (
         _COVERAGE_WEIGHT * coverage
-        + _LEAD_WEIGHT * lead_of(ranked)
+        + _LEAD_WEIGHT * (lead_of(ranked) or 0.0)
         + _NEARNESS_WEIGHT * _nearness(best, passages)
         + _TRANSLATED_WEIGHT * is_other(question.language, best.language)
         + _BIAS

@@ -1,4 +1,4 @@
-"""How likely a quotation holds the answer."""
+"""How relevant a sentence is, and how likely it holds the answer."""
 
 from groundline.v1 import generator_service_pb2 as pb
 from groundline_generator.domain.quoting.extraction import extract
@@ -7,6 +7,7 @@ from groundline_tests.generator.messages import numbered
 QUESTION = "How long are invoices kept in the archive?"
 KEPT = "Invoices are kept in the archive for ten years."
 OTHER = "The canteen opens at noon, and the archive smells of soup."
+AS_GOOD = "How long an archive of old invoices is kept in order depends on its owner."
 
 
 def passage(number: int, text: str, similarity: float | None = None) -> pb.NumberedPassage:
@@ -43,3 +44,16 @@ def test_a_term_less_counts_for_less_between_languages() -> None:
     own = "Rechnungen im Archiv: zehn Jahre, und dann ist es mit ihnen vorbei."
     foreign = "Invoices in the archive: ten years, and then they are gone for good."
     assert likelihood(question, passage(1, foreign, 0.8)) > likelihood(question, passage(1, own, 0.8))
+
+
+def relevance(*texts: str) -> float:
+    passages = [passage(number, text) for number, text in enumerate(texts, 1)]
+    return extract(QUESTION, passages, min_relevance=0.2, max_sentences=3).relevance
+
+
+def test_a_sentence_far_before_those_of_other_passages_is_more_relevant() -> None:
+    assert relevance(KEPT, AS_GOOD) < relevance(KEPT) < relevance(KEPT, OTHER)
+
+
+def test_a_copy_of_a_sentence_counts_for_less_than_another_as_good() -> None:
+    assert relevance(KEPT, AS_GOOD, OTHER) < relevance(KEPT, KEPT, OTHER)
