@@ -1,10 +1,18 @@
 """Kinds of answers that questions ask for."""
 
 import re
+import tomllib
+from importlib.resources import files
 from typing import Final
 
 from groundline_generator.domain.signs import COUNTED
 
+_LANGUAGES: Final = tomllib.loads(
+    (files("groundline_generator.domain.asking") / "asked.toml").read_text(encoding="utf-8")
+)
+_KIND: Final = re.compile(
+    rf"\b(?:{'|'.join(words['kind'] for words in _LANGUAGES.values())})\b", re.IGNORECASE | re.VERBOSE
+)
 _QUANTITY: Final = re.compile(
     r"\bhow (?:many|much|long|old|far|often|large|big|high|tall|deep|fast)\b|\bwhat (?:percent|number|share)"
     r"|\bwie ?(?:viele?|lange?|alt|weit|oft|groß|hoch|tief|schnell|häufig)\b"
@@ -50,3 +58,9 @@ def asked_for(query: str) -> re.Pattern[str] | None:
 def asks_for_steps(query: str) -> bool:
     """Tell whether a question asks what to do."""
     return _STEPS.search(query) is not None
+
+
+def asking_words(query: str) -> str:
+    """Return the words of a question that name the kind of answer, such as "what kind of"; a sentence that
+    answers seldom repeats them."""
+    return " ".join(_KIND.findall(query))

@@ -19,7 +19,7 @@ from groundline.v1 import generator_service_pb2 as pb
 from groundline_language.concepts import is_grammatical, is_part, related
 from groundline_language.terms import content_terms
 
-from groundline_generator.domain.asking.asked import NUMBER, asked_for, asks_for_steps
+from groundline_generator.domain.asking.asked import NUMBER, asked_for, asking_words, asks_for_steps
 from groundline_generator.domain.asking.counting import Counted, counts, counts_by_name
 from groundline_generator.domain.asking.negations import contraries, denies
 from groundline_generator.domain.forms import (
@@ -72,6 +72,9 @@ xquad if the paragraph that answers is removed."""
 _GERMAN_NOUN_WEIGHT: Final = 1.5
 """Weight of German nouns, which have a capital and name what a question is about; verbs and adjectives are
 rephrased more often."""
+
+_ASKING_WEIGHT: Final = 0.3
+"""Weight of the words that name the kind of answer, as a share of what it would be."""
 
 _ENDS_WITH_VERB: Final = re.compile(r"\b[a-zäöüß]{4,}[nt](?:\s+(?:werden|sein|haben))?\W*$")
 """The verb at the end of a German question, an infinitive or a participle."""
@@ -312,6 +315,8 @@ def _weighted(question: Question, candidates: Sequence[Candidate]) -> _Weighted:
         decisive = _nouns(question.text) | (_act(question.text) if question.asks_what_is_not else frozenset())
         for term in decisive & weights.keys():
             weights[term] *= _GERMAN_NOUN_WEIGHT
+    for term in frozenset(content_terms(asking_words(question.text), question.language)) & weights.keys():
+        weights[term] *= _ASKING_WEIGHT
     matter = {term: weight for term, weight in weights.items() if term not in question.denying}
     # "Who approves longer trips?" has a comparative too, and asks for no figure.
     asked = asked_for(question.text) or (NUMBER if question.asks_degree else None)
