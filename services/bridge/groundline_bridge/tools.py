@@ -469,7 +469,6 @@ _NUMBER: Final = {"number": {"type": "integer", "description": "The n of [n]."}}
 _URL: Final = {"url": {"type": "string", "description": "Opens the document at the passage, in a browser."}}
 _NAMED_BY: Final = ("number", "title", "uri", "url")
 """Attributes of a passage's opening tag."""
-_EVIDENCE_NAMED_BY: Final = _NAMED_BY[1:]
 _CHUNK: Final = Shown(
     passage_pb2.Chunk,
     *("title", "uri", "text", "document_id", "start_offset", "end_offset", "metadata"),

@@ -104,10 +104,7 @@ def read_checksums(path: Path) -> Mapping[str, str]:
 
 def require_unchanged(directory: Path) -> None:
     """Raise ModelError, which names the file, if a file of a fetched model has changed; takes a second for
-    each gigabyte.
-
-    Raises ModelError, which names the file that is not.
-    """
+    each gigabyte."""
     for file, digest in read_checksums(directory / CHECKSUMS_FILE).items():
         path = directory / file
         if not path.is_file():
