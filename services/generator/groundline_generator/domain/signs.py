@@ -1,9 +1,9 @@
 """Signs that a paraphrase keeps: numbers with their units, designations, and names."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.resources import files
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Final, NamedTuple
 
 from groundline_language.concepts import is_known
@@ -15,13 +15,18 @@ _NUMBER: Final = re.compile(
     r"|(?<!\w)([€$£])(\d+(?:[.,]\d+)*)"
 )
 _SHORT_YEAR: Final = re.compile(r"(\d\d)(\d\d)[-–—/](\d\d)(?!\d)")
-_COMPOUND: Final = re.compile(r"newton[ -]met", re.IGNORECASE)
+_COMPOUND: Final = re.compile(
+    r"(newton)[ -](?=met)|\b(?:degrees?|grad)[ -](?=celsius|fahrenheit)", re.IGNORECASE
+)
 _ATTACHED: Final = re.compile(r"(?<![\w.,:/-])(\d+(?:[.,]\d+)*)([^\W\d_]{1,4}[²³]?)(?!\w)")
 _DESIGNATION: Final = re.compile(r"(?<![\w-])(?=[\w-]*[A-ZÄÖÜ])(?=[\w-]*\d)([^\W_]+(?:-[^\W_]+)*)(?![\w-])")
 _LABEL: Final = re.compile(r"\b(?:[^\W\d_]{3,} [A-HJ-Z]|[A-ZÄÖÜ][^\W\d_]{2,} \d{1,3})\b(?![.,:]\d)")
 _WORD: Final = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
+_POUNDS: Final = frozenset(("£", "lb"))
 _PLACED: Final = frozenset(["in", "aus", "nach", "von", "bei", "durch", "bis"])
 """German words before a name: a noun without an article is seldom behind them."""
+
+_TENS: Final = frozenset(map(str, range(20, 100, 10)))
 
 _WITHIN: Final = " \t\n\u00a0-'\"“„(,"
 """Characters that may stand between two words of one sentence."""
@@ -33,8 +38,19 @@ def _listed(name: str) -> dict[str, str]:
     return {word: line.split()[0] for line in lines for word in line.split()}
 
 
+def _compounds(listed: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield numbers from 21 to 99 by their words: "forty-eight", "achtundvierzig"."""
+    ones = {"one": "1", "ein": "1"} | {word: value for word, value in listed.items() if len(value) == 1}
+    for ten, one in product((word for word in listed if listed[word] in _TENS), ones):
+        if not (ten.isdigit() or one.isdigit()):
+            value = f"{listed[ten][0]}{ones[one]}"
+            yield f"{ten}-{one}", value
+            yield f"{one}und{ten}", value
+
+
 UNITS: Final = _listed("units.txt")
-COUNTED: Final = _listed("number_words.txt")
+_LISTED: Final = _listed("number_words.txt")
+COUNTED: Final = _LISTED | dict(_compounds(_LISTED))
 
 
 class Quantity(NamedTuple):
@@ -47,6 +63,12 @@ class Quantity(NamedTuple):
     def is_of_value(self, other: "Quantity") -> bool:
         return not self.values.isdisjoint(other.values)
 
+    def is_of_unit(self, other: "Quantity") -> bool:
+        """Tell whether both may be of one unit; pounds are money as well as a weight."""
+        return (
+            None in (self.unit, other.unit) or self.unit == other.unit or {self.unit, other.unit} == _POUNDS
+        )
+
 
 def full_years(text: str) -> str:
     """Return a text with both years of a range in full: 2018–2019 for 2018–19."""
@@ -55,7 +77,7 @@ def full_years(text: str) -> str:
 
 def quantities(text: str) -> Iterator[Quantity]:
     """Yield numbers in digits with their units, then small ones in words, each kind in the text's order."""
-    text = _COMPOUND.sub("newtonmet", full_years(text))
+    text = _COMPOUND.sub(r"\1", full_years(text))
     for match in _NUMBER.finditer(text):
         number = match.group(1) or match.group(4)
         unit = UNITS.get((match.group(2) or match.group(3) or "").casefold())

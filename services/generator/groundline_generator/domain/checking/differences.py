@@ -5,17 +5,19 @@ The rules read no meaning: they see what stands in one of the two alone, and in 
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from difflib import SequenceMatcher
 from importlib.resources import files
+from itertools import chain, permutations
 from typing import Final, NamedTuple
 
 from groundline.v1 import error_pb2
 from groundline_language.concepts import alike
 from groundline_language.terms import content_terms
 
-from groundline_generator.domain.checking.wording import Token, WordedText, is_negation, is_same_name
-from groundline_generator.domain.signs import COUNTED, Quantity, designation_form, quantities
+from groundline_generator.domain.checking.values import values
+from groundline_generator.domain.checking.wording import Token, WordedText, folded, is_negation, is_same_name
+from groundline_generator.domain.signs import COUNTED, UNITS, Quantity, designation_form, quantities
 
 _MAX_CHANGED: Final = 3
 """Maximum words in whose place others stand, if they are no names; more are another sentence."""
@@ -52,17 +54,19 @@ class _Change(NamedTuple):
 def difference(claim: WordedText, sentence: WordedText, around: WordedText) -> Deviation | None:
     """Return the first thing that a claim has otherwise than a sentence that is nearly the same; None if they
     agree. `around` is what else may bear the claim out: title, headings, the sentences beside it."""
-    changes = _changes(claim.tokens, sentence.tokens)
+    told = told_otherwise(claim, sentence)
+    changes = _changes(claim.tokens, sentence.tokens, told)
     return (
-        _number(claim, sentence, around)
+        _number(claim, sentence, around, told)
         or _designation(claim, sentence, around)
         or _denial(claim, sentence, changes)
         or _replacement(claim, sentence, around, changes)
+        or _swap(claim, sentence, changes)
         or _name(claim, sentence, around)
     )
 
 
-def _changes(claim: Sequence[Token], sentence: Sequence[Token]) -> Sequence[_Change]:
+def _changes(claim: Sequence[Token], sentence: Sequence[Token], told: Set[str]) -> Sequence[_Change]:
     matcher = SequenceMatcher(
         None, [token.folded for token in claim], [token.folded for token in sentence], autojunk=False
     )
@@ -71,17 +75,27 @@ def _changes(claim: Sequence[Token], sentence: Sequence[Token]) -> Sequence[_Cha
         for kind, start, end, other_start, other_end in matcher.get_opcodes()
         if kind != "equal"
         and (change := _Change(claim[start:end], sentence[other_start:other_end])).is_of_few_words
+        and told.isdisjoint(token.folded for token in change.ours)
     ]
 
 
-def _number(claim: WordedText, sentence: WordedText, around: WordedText) -> Deviation | None:
+def told_otherwise(claim: WordedText, sentence: WordedText) -> set[str]:
+    """Return the words of a claim's numbers that the sentence has, too, if in another unit or form: two weeks
+    are 14 days, 9 p.m. is 21:00."""
+    told = (each.shown for each in values(claim.text) if any(map(each.equals, values(sentence.text))))
+    shown = {word.strip("€$£").casefold() for each in told for word in each.split()}
+    return shown - sentence.counts.keys()
+
+
+def _number(claim: WordedText, sentence: WordedText, around: WordedText, told: Set[str]) -> Deviation | None:
     """Find a number or unit that the sentence does not have."""
     lacking = None
     for quantity in claim.quantities:
         same = [one for one in sentence.quantities if one.is_of_value(quantity)]
-        if same and quantity.unit and all(one.unit not in (None, quantity.unit) for one in same):
+        if same and not any(quantity.is_of_unit(one) for one in same):
             return Deviation(error_pb2.NUMBER_NOT_SUPPORTED, quantity.shown, same[0].shown)
-        if same or any(one.is_of_value(quantity) for one in around.quantities):
+        is_told = quantity.shown.split()[0].strip("€$£").casefold() in told
+        if same or is_told or any(one.is_of_value(quantity) for one in around.quantities):
             continue
         if instead := _in_place_of(quantity, claim, sentence):
             return Deviation(error_pb2.NUMBER_NOT_SUPPORTED, quantity.shown, instead.shown)
@@ -122,7 +136,8 @@ def _designation(claim: WordedText, sentence: WordedText, around: WordedText) ->
 
 def _name(claim: WordedText, sentence: WordedText, around: WordedText) -> Deviation | None:
     """Find a name that the passage does not have."""
-    found = (name for name in claim.names if not sentence.has_name(name) and not around.has_name(name))
+    names = (name for name in claim.names if name.casefold() not in UNITS)
+    found = (name for name in names if not sentence.has_name(name) and not around.has_name(name))
     missing = next(found, None)
     return Deviation(error_pb2.NAME_NOT_SUPPORTED, missing, contradicts=False) if missing else None
 
@@ -182,6 +197,20 @@ def _replacement(
     return None
 
 
+def _swap(claim: WordedText, sentence: WordedText, changes: Sequence[_Change]) -> Deviation | None:
+    """Find two numbers that stand in each other's place: "9 for adults and 18 for children"."""
+    pairs = [
+        (ours[0], theirs[0])
+        for ours, theirs in changes
+        if len(ours) == len(theirs) == 1 and ours[0].is_number and theirs[0].is_number
+    ]
+    swapped = {(theirs.folded, ours.folded) for ours, theirs in pairs}
+    for ours, theirs in pairs:
+        if (ours.folded, theirs.folded) in swapped and not _are_equal(ours.text, theirs.text):
+            return Deviation(error_pb2.NUMBER_NOT_SUPPORTED, ours.text, theirs.text)
+    return None
+
+
 def _unlike(ours: Sequence[Token], theirs: Sequence[Token]) -> tuple[Sequence[Token], Sequence[Token]]:
     """Return the words, and the parts of words with hyphens, that only one side has."""
     first, second = ([part for token in each for part in token.parts] for each in (ours, theirs))
@@ -211,27 +240,28 @@ def _are_equal(one: str, other: str) -> bool:
 
 def _opposite(ours: Sequence[Token], theirs: Sequence[Token]) -> Deviation | None:
     for one in ours:
-        opposites = OPPOSITES.get(one.folded, frozenset())
+        opposites = {*OPPOSITES.get(one.folded, ()), *_OTHERS.get(one.folded, ())}
         if other := next((each for each in theirs if each.folded in opposites), None):
             return Deviation(error_pb2.CONTRADICTED_SENTENCE, one.text, other.text)
     return None
 
 
-def _opposites() -> Mapping[str, frozenset[str]]:
-    """Return the words that mean the opposite of each word."""
+def _opposites(name: str) -> Mapping[str, frozenset[str]]:
+    """Return the words that mean the opposite of each word, as they are written and folded."""
     found: defaultdict[str, set[str]] = defaultdict(set)
-    text = (files("groundline_generator.domain.checking") / "opposites.txt").read_text(encoding="utf-8")
+    text = (files("groundline_generator.domain.checking") / name).read_text(encoding="utf-8")
     for line in text.splitlines():
-        one, other = (side.split() for side in line.split("/"))
-        for word in one:
-            found[word].update(other)
-        for word in other:
-            found[word].update(one)
+        for one, other in permutations(map(str.split, line.split("/")), 2):
+            for word in chain(one, map(folded, one)):
+                found[word].update(other, map(folded, other))
     return {word: frozenset(others) for word, others in found.items()}
 
 
-OPPOSITES: Final = _opposites()
-"""Words that mean the opposite of a folded word."""
+OPPOSITES: Final = _opposites("opposites.txt")
+"""Words that mean the opposite of a word."""
+
+_OTHERS: Final = _opposites("others.txt")
+"""Words of which only one can be true: other days, months, seasons and parts."""
 
 
 def _are_other_names(

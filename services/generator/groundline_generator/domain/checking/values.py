@@ -93,6 +93,9 @@ _ROUGHLY: Final = 0.1
 _ROUNDED: Final = 0.01
 """The same of numbers from a thousand on of which one ends in zeros."""
 
+_VARIES: Final = 1.12
+"""How much longer the longest month is than the shortest, and a little more."""
+
 _REMEMBERED: Final = 1_024
 """Sentences whose values are cached."""
 
@@ -130,6 +133,13 @@ class Value(NamedTuple):
             or theirs[1] + slack < ours[0]
             or (self.kind == "clock" and self.is_range and other.is_range and ours != theirs)
         )
+
+    def equals(self, other: "Value") -> bool:
+        """Tell whether both say the same in whatever unit; of months and years the length varies."""
+        if self.kind != other.kind or self.unit == other.unit:
+            return (self.kind, self.low, self.high) == (other.kind, other.low, other.high)
+        is_one = max(self.high, other.high) <= _VARIES * max(self.low, other.low)
+        return is_one and self.low <= other.high and other.low <= self.high
 
     def of_hours(self) -> "Value":
         """Return what "8 to 12" means if a time is asked for; any other value as it is."""

@@ -11,7 +11,7 @@ from groundline.v1 import generator_service_pb2 as pb
 from groundline_language import guess_language
 from groundline_language.terms import content_terms
 
-from groundline_generator.domain.checking.differences import Deviation, difference
+from groundline_generator.domain.checking.differences import Deviation, difference, told_otherwise
 from groundline_generator.domain.checking.wording import WordedText, has_form_of, in_order, is_said_otherwise
 from groundline_generator.domain.reading import Sentence, read
 from groundline_generator.domain.segments import Kind
@@ -253,11 +253,12 @@ def _near(claim: _Claim, passage: pb.NumberedPassage) -> Iterator[_Near]:
         heading = sentence.segment.heading
         around = above_terms.union(content_terms(heading, language), *(each.terms for each in before))
         rest = wanted - held
-        alike = {term for term in rest if has_form_of(term, sentence.terms)}
+        wording = WordedText(sentence.text, language)
+        told = content_terms(" ".join(told_otherwise(claim.wording(language), wording)), language)
+        alike = {term for term in rest if term in told or has_form_of(term, sentence.terms)}
         own = (len(held) + _ALIKE * len(alike)) / len(wanted)
         share = own + _AROUND * len((rest - alike) & around) / len(wanted)
         beside = (each.text for each in (*before, *after))
-        wording = WordedText(sentence.text, language)
         yield _Near(passage.number, sentence, wording, "\n".join((above, heading, *beside)), share, own)
 
 

@@ -63,7 +63,7 @@ class Token(NamedTuple):
     @property
     def parts(self) -> Sequence["Token"]:
         """The words that hyphens join in it; itself if none do."""
-        parts = self.text.split("-")
+        parts = [self.text] if self.folded in COUNTED else self.text.split("-")
         return [self._replace(text=part, folded=folded(part)) for part in parts if part]
 
 

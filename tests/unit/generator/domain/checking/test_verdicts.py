@@ -70,6 +70,54 @@ def test_what_no_passage_has_is_not_found(text: str, words: list[str]) -> None:
     assert list(found.words) == words
 
 
+PRICES = numbered(
+    6,
+    "The deposit is £18 and is returned within fourteen days. In 2023 the firm hired 48 people. "
+    "The hall closes at 9 p.m. The port sent 1.2 million tonnes of grain. Keep the store below 8 °C. "
+    "Half of the staff work on Fridays. Tickets cost 12 euros for adults and 7 euros for children.",
+)
+PREISE = numbered(
+    7, "Der Vertrag läuft zwei Jahre. Am Freitag öffnet das Lager um 14 Uhr. Es fasst 35 Paletten."
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The deposit is 18 pounds and is returned within two weeks.",
+        "In 2023 the firm hired forty-eight people.",
+        "The hall closes at 21:00.",
+        "The port sent 1,200,000 tonnes of grain.",
+        "Keep the store below 8 degrees Celsius.",
+        "Der Vertrag läuft 24 Monate.",
+        "Am Freitag öffnet das Lager um 14:00 Uhr.",
+        "Das Lager fasst fünfunddreißig Paletten.",
+    ],
+)
+def test_a_number_in_another_unit_or_form_is_supported(text: str) -> None:
+    assert verdict(text, PRICES, PREISE).verdict == SUPPORTED
+
+
+@pytest.mark.parametrize(
+    ("text", "claimed", "said"),
+    [
+        ("The deposit is £19 and is returned within fourteen days.", "£19", "£18"),
+        ("In 2023 the firm hired forty-six people.", "forty-six", "48"),
+        ("The port sent 1.2 billion tonnes of grain.", "1.2 billion", "1.2 million"),
+        ("In 2023 the firm dismissed 48 people.", "dismissed", "hired"),
+        ("A quarter of the staff work on Fridays.", "quarter", "Half"),
+        ("Half of the staff work on Mondays.", "Mondays", "Fridays"),
+        ("Tickets cost 7 euros for adults and 12 euros for children.", "7", "12"),
+        ("Am Freitag schließt das Lager um 14 Uhr.", "schließt", "öffnet"),
+        ("Am Samstag öffnet das Lager um 14 Uhr.", "Samstag", "Freitag"),
+    ],
+)
+def test_another_value_opposite_or_place_of_two_numbers_refutes(text: str, claimed: str, said: str) -> None:
+    found = verdict(text, PRICES, PREISE)
+    assert found.verdict == REFUTED
+    assert (list(found.words), list(found.evidence[0].words)) == ([claimed], [said])
+
+
 def test_without_passages_nothing_is_found() -> None:
     found = verdict_on(pb.Claim(text="Whales sing."), ())
     assert found.verdict == NOT_FOUND
