@@ -29,6 +29,7 @@ _COMPARISONS: Final = tuple(
 
 _ARTICLE: Final = r"(?:the|an?|der|die|das|dem|den|des|eine[rnms]?|ein)"
 _LEADING_ARTICLE: Final = re.compile(rf"^{_ARTICLE}\s+", re.IGNORECASE)
+_UP_TO_ARTICLE: Final = re.compile(rf"^(?:.*\s)?{_ARTICLE}\s+", re.IGNORECASE)
 _ADJECTIVES: Final = (
     r"big|bright|broad|cheap|clean|clear|cold|cool|dark|deep|dens|earl|eas|fast|few|firm|great|hard|heav|high|hot|larg"
     r"|lat|light|long|loud|low|narrow|near|new|old|poor|quick|quiet|rar|rich|saf|sharp|short|simpl|slow|small|soft|steep"
@@ -55,10 +56,13 @@ _ALTERNATIVES: Final = re.compile(
 )
 _STANDARD: Final = re.compile(
     rf"[\s,]+(?:than|als|(?:when\s+)?compared\s+(?:with|to)|im\s+vergleich\s+(?:mit|zu[rm]?))\s+{_ANOTHER}"
-    rf"(?P<b>{_THING})(?=\s*[?.!,]|\s+{_STOP}\b|\s*$)",
+    rf"(?P<b>{_THING})(?=\s*[?.!,]|\s+{_STOP}\b|\s+(?:in|im|among|from|aus)\s|\s*$)",
     re.IGNORECASE,
 )
-_SUBJECT: Final = re.compile(rf"\b{_VERB}\s+(?:{_ARTICLE}\s+)?(?P<a>{_THING})(?=\s+{_STOP}\b)", re.IGNORECASE)
+_SUBJECT: Final = re.compile(
+    rf"\b{_VERB}\s+(?:{_ARTICLE}\s+)?(?P<a>{_THING})(?=\s+(?:{_STOP}\b|(?:in|im|among|from|aus)\s)|\s*[?.!]|\s*$)",
+    re.IGNORECASE,
+)
 _DEGREE: Final = re.compile(rf"\b{_COMPARATIVE}\b", re.IGNORECASE)
 _THRESHOLD: Final = re.compile(rf"\b{_COMPARATIVE}\s+(?:than|als)\s+(?P<number>[\w.,]+)", re.IGNORECASE)
 """A degree beside a number ("more than nine hours"), which compares no two things."""
@@ -76,7 +80,7 @@ def compared(query: str) -> tuple[str, str] | None:
     if not _IS_COMPARISON.search(_without_thresholds(query)):
         return None
     if found := _ALTERNATIVES.search(query):
-        first, second = _LEADING_ARTICLE.sub("", found["a"]), found["b"]
+        first, second = _UP_TO_ARTICLE.sub("", found["a"]), found["b"]
         if _designation(second):
             first = _designation(first) or first
         before, behind = query[: found.start()] + found["a"].removesuffix(first), query[found.end() :]

@@ -37,6 +37,14 @@ def test_a_question_that_compares_nothing_is_left_whole(query: str) -> None:
             "Is a wool blanket more expensive than a silk scarf?",
             ("Is a wool blanket more expensive?", "Is a silk scarf more expensive?"),
         ),
+        (
+            "How much heavier is the 160 than the 110 in the Gannet series?",
+            (
+                "How much heavier is the 160 in the Gannet series?",
+                "How much heavier is the 110 in the Gannet series?",
+            ),
+        ),
+        ("Fährt die X2 oder die X5 schneller?", ("Fährt die X2 schneller?", "Fährt die X5 schneller?")),
         ("What is the difference between sick and annual leave?", ("sick leave", "annual leave")),
         ("What differs? Compare Kiel and the old town.", ("Kiel", "old town")),
         ("Was the bridge older than the tower?", ("Was the bridge older?", "Was the tower older?")),

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
+from itertools import chain
 from typing import Final
 
 from groundline_language.terms import content_terms
@@ -19,8 +20,11 @@ from groundline_generator.domain.asking.negations import (
 )
 from groundline_generator.domain.asking.times import Told, asked_time, words_of_validity
 from groundline_generator.domain.comparing import degrees
+from groundline_generator.domain.measures import asked_measures, measured
+from groundline_generator.domain.quoting.quotation import quotation
 from groundline_generator.domain.reading import Sentence
 from groundline_generator.domain.references import refers_back
+from groundline_generator.domain.segments import Kind
 from groundline_generator.domain.signs import designated, names
 
 _OTHER_QUESTION: Final = 0.3
@@ -72,6 +76,11 @@ class Candidate:
         self.score = max(self.score, other.score)
         self.relevance = max(self.relevance, other.relevance)
 
+    def measured(self, measures: frozenset[str]) -> frozenset[str]:
+        """Return those of the measures of which it has a value."""
+        is_row = self.sentence.segment.kind is Kind.ROW
+        return measured(quotation(self.sentence), measures, is_row=is_row) if measures else frozenset()
+
     @property
     def sets_limits(self) -> bool:
         """Whether it says that something is not so, or only so."""
@@ -120,6 +129,8 @@ class Question:
         self.names = frozenset(content_terms(" ".join(names(text, language)), language))
         self.counted = counted(text, language)
         self.required = frozenset[str]()
+        self.measures = frozenset[str]()
+        """The measures of which a sentence has to have a value, if things are compared by one."""
         self._designations = [frozenset(content_terms(shown, language)) for shown, _ in designated(text)]
         self.designated = frozenset[str]().union(*self._designations)
         """The terms of its designations, such as a model's number."""
@@ -129,6 +140,12 @@ class Question:
         or above it."""
         named = frozenset(content_terms(self.timeless, self.language)) - self.validity
         return bool(candidate.is_of_time) and named <= candidate.is_about
+
+    @property
+    def measuring(self) -> frozenset[str]:
+        """The terms by which it asks for a measure, which a value of that says in other words."""
+        asked = chain.from_iterable(asked_measures(self.text).values())
+        return self.degrees.union(content_terms(" ".join(asked), self.language))
 
     def require(self, terms: frozenset[str]) -> None:
         """Require terms, and all those of a designation that has one of them."""

@@ -16,6 +16,7 @@ from groundline_generator.domain.asking.asked import asked_for
 from groundline_generator.domain.checking.disagreement import disagreement
 from groundline_generator.domain.checking.statements import Asked, Statement, document_of, statement
 from groundline_generator.domain.comparing import compared
+from groundline_generator.domain.measures import asked_measures, rank
 from groundline_generator.domain.quoting.bridging import bridged
 from groundline_generator.domain.quoting.candidates import Candidate, Question
 from groundline_generator.domain.quoting.choosing import choose, in_reading_order, weigh_lead
@@ -153,7 +154,7 @@ def _extracted(
         return both
     ranked = work.ranked(question := work.question(query))
     if sides and question.asks_degree:
-        ranked = _on_both([work.question(side) for side in sides], question.degrees, ranked)
+        ranked = _on_both([work.question(side) for side in sides], question, ranked)
     weigh_lead(ranked)
     is_read = bool(answerability and ranked and question.language == ranked[0].language in _READ)
     minimum = min_relevance - _MAXIMUM_SHIFT if is_read else min_relevance
@@ -345,11 +346,13 @@ def _any_counts(chosen: Sequence[Candidate], language: str | None) -> bool:
 def _contrasted(work: _Work, sides: tuple[str, str], min_relevance: float) -> Extraction | None:
     """Return the best sentence on each side of a comparison; None unless each has one, of the same matter."""
     questions = [work.question(side) for side in sides]
+    measures = frozenset(asked_measures(sides[0])) if questions[0].asks_degree else frozenset()
     found: list[Sequence[Candidate]] = []
     relevance = 1.0
     for question, other in zip(questions, reversed(questions), strict=True):
         # Both have to be of one matter, so that covering the question counts before all else.
         question.require(question.terms - other.terms)
+        question.measures = measures
         on_side = _on_side(work.ranked(question), question, other)
         ranked = sorted(on_side, key=lambda each: -each.relevance)[:_COMPARED]
         relevance = min(relevance, work.relevance(question, ranked, min_relevance))
@@ -359,6 +362,8 @@ def _contrasted(work: _Work, sides: tuple[str, str], min_relevance: float) -> Ex
     common = questions[0].terms & questions[1].terms
     pair = first, second = max(product(*found), key=partial(_likeness, questions, common))
     if common and not _matter(common, first, second):
+        return None
+    if measures and not first.measured(measures) & second.measured(measures):
         return None
     extracts = dict.fromkeys(chain.from_iterable(work.extracts([each]) for each in (first, second)))
     likely = (work.likelihood(question, [each]) for question, each in zip(questions, pair, strict=True))
@@ -371,13 +376,16 @@ def _matter(common: frozenset[str], first: Candidate, second: Candidate) -> froz
 
 def _likeness(
     questions: Sequence[Question], common: frozenset[str], pair: tuple[Candidate, Candidate]
-) -> tuple[int, bool, bool, float, int]:
-    """Return the key by which the best pair is chosen: of the same matter, told in the same form unless it is
-    code, each without the other."""
+) -> tuple[bool, int, int, bool, bool, float, int]:
+    """Return the key by which the best pair is chosen: of the same measure and matter, told in the same form
+    unless it is code, each without the other."""
     first, second = pair
     ours, theirs = first.sentence.segment, second.sentence.segment
+    shared = first.measured(questions[0].measures) & second.measured(questions[0].measures)
     return (
+        bool(shared),
         len(_matter(common, first, second)),
+        -rank(shared),
         ours.kind is theirs.kind is not Kind.CODE,
         ours.columns == theirs.columns,
         first.relevance + second.relevance,
@@ -398,16 +406,27 @@ def _on_side(ranked: Sequence[Candidate], question: Question, other: Question) -
         if own <= candidate.is_about
         and (not own.isdisjoint(candidate.hits) or others.isdisjoint(candidate.sentence.terms))
         and (candidate.hits.keys() - own or own >= question.terms)
-        and (not question.asks_degree or any(quantities(candidate.sentence.text)))
+        and (not question.asks_degree or _has_value(question.measures, candidate))
     ]
 
 
+def _has_value(measures: frozenset[str], candidate: Candidate) -> bool:
+    return bool(candidate.measured(measures) if measures else any(quantities(candidate.sentence.text)))
+
+
 def _on_both(
-    sides: Sequence[Question], degrees: frozenset[str], ranked: Sequence[Candidate]
+    sides: Sequence[Question], question: Question, ranked: Sequence[Candidate]
 ) -> Sequence[Candidate]:
-    """Return the sentences that tell of the degree that a comparison asks for, or of both things."""
+    """Return the sentences that tell of the degree that a comparison asks for, or of both things with a value
+    of the measure, if it asks for one that is known."""
     both = sides[0].terms ^ sides[1].terms
-    return [each for each in ranked if both <= each.is_about or not degrees.isdisjoint(each.hits)]
+    measures = frozenset(asked_measures(question.text))
+    return [
+        each
+        for each in ranked
+        if not question.degrees.isdisjoint(each.hits)
+        or (both <= each.is_about and (not measures or each.measured(measures)))
+    ]
 
 
 def _shifted(relevance: float, answerable: Sequence[float]) -> float:

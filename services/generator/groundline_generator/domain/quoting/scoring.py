@@ -134,6 +134,7 @@ def scored(
     _accept_cognates(question, found)
     _accept_related(question, found)
     _accept_denials(question, found)
+    _accept_measured(question, found)
     asked = _weighted(question, found)
     if not found or asked.total == 0:
         return ()
@@ -298,6 +299,14 @@ def _accept_denials(question: Question, found: Sequence[Candidate]) -> None:
             candidate.hits.update(dict.fromkeys(candidate.implied, 1))
         else:
             candidate.hits = {term: n for term, n in candidate.hits.items() if term not in question.denying}
+
+
+def _accept_measured(question: Question, found: Sequence[Candidate]) -> None:
+    """Match the words that ask for a measure with values of it: "cheaper" with "£74"."""
+    asking = dict.fromkeys(question.measuring & question.terms, 1) if question.measures else {}
+    for candidate in found if asking else ():
+        if candidate.measured(question.measures):
+            candidate.hits = asking | candidate.hits
 
 
 def _weighted(question: Question, candidates: Sequence[Candidate]) -> _Weighted:

@@ -322,6 +322,24 @@ def test_a_sentence_that_speaks_of_both_sides_is_quoted_once() -> None:
     ]
 
 
+HERON = numbered(1, "A night costs £96. It sleeps six.", title="Cabin Heron")
+OTTER = numbered(2, "It sleeps four. It costs £74 a night and was built in 1988.", title="Cabin Otter")
+
+
+@pytest.mark.parametrize(
+    ("query", "quoted"),
+    [
+        ("Which cabin is cheaper, the Otter or the Heron?", {"A night costs £96.", OTTER.text[16:]}),
+        ("Was the Otter or the Heron built earlier?", set[str]()),
+        ("Is the Otter heavier than the Heron?", set[str]()),
+    ],
+)
+def test_a_comparison_quotes_values_of_the_measure_that_its_adjective_asks_for(
+    query: str, quoted: set[str]
+) -> None:
+    assert set(quotes(query, [HERON, OTTER])) == quoted
+
+
 def test_a_row_names_its_columns_where_it_has_several() -> None:
     markdown = "| part | price | delivery |\n|---|---|---|\n| red filter | 18 EUR | 3 days |"
     aligned = "Part   Price    Delivery\nred filter   18 EUR   3 days\nblue filter   20 EUR   5 days"
