@@ -36,7 +36,7 @@ DATE: Final = re.compile(
     r"|\b(?:January|February|March|April|May|June|July|August|September|October|November|December"
     r"|Januar|Februar|März|Mai|Juni|Juli|Oktober|Dezember|century|Jahrhundert)\b"
 )
-_NAME: Final = re.compile(r"(?<![.!?:] )(?<!^)\b[A-ZÄÖÜ][\w'’-]+")
+NAME: Final = re.compile(r"(?<![.!?:] )(?<!^)\b[A-ZÄÖÜ][\w'’-]+")
 
 _STEPS: Final = re.compile(
     r"\b(?:what (?:now|next|(?:do|should|can|must|shall|would) (?:i|we|you|one|they))|what to do"
@@ -49,7 +49,7 @@ _STEPS: Final = re.compile(
 
 def asked_for(query: str) -> re.Pattern[str] | None:
     """Return what the kind of answer that a question asks for looks like: a number, a date or a name."""
-    for question, answer in ((_QUANTITY, NUMBER), (_TIME, DATE), (_PERSON, _NAME)):
+    for question, answer in ((_QUANTITY, NUMBER), (_TIME, DATE), (_PERSON, NAME)):
         if question.search(query):
             return answer
     return None

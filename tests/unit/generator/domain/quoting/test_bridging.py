@@ -25,6 +25,20 @@ CLOCK = numbered(
 WORKSHOPS = numbered(
     4, "Anselm Brück hat seine Werkstatt in Weida, Telefon 771. Aufträge sind teuer.", title="Werkstätten"
 )
+CLUSTERS = numbered(
+    5, "Invoices are sent from Kiel. The mail gateway runs on the Tarpon cluster.", title="Services"
+)
+WINDOWS = numbered(
+    6,
+    "The Marlin cluster is restarted on Sundays. The Tarpon cluster is restarted on Fridays.",
+    title="Windows",
+)
+GROUPS = numbered(
+    7, "Im Lehrbecken trainiert abends die Gruppe Seepferd. Duschen ist Pflicht.", title="Becken"
+)
+TRAINERS = numbered(
+    8, "Die Gruppe Seepferd wird von Jonas Wittke geleitet. Die Kasse hilft.", title="Trainer"
+)
 
 
 def quoted(query: str, *passages: pb.NumberedPassage) -> list[tuple[int, str]]:
@@ -36,6 +50,8 @@ def quoted(query: str, *passages: pb.NumberedPassage) -> list[tuple[int, str]]:
     [
         ("On which shelf are the filters of the Buzzard 140?", (TRACTOR, PARTS), "group F4.", "shelf 12"),
         ("Telefonnummer von dem, der die Turmuhr restauriert hat?", (CLOCK, WORKSHOPS), "Brück.", "771"),
+        ("When is the mail gateway restarted?", (CLUSTERS, WINDOWS), "Tarpon cluster.", "Fridays"),
+        ("Wer leitet die Gruppe, die im Lehrbecken trainiert?", (GROUPS, TRAINERS), "Seepferd.", "Wittke"),
     ],
 )
 def test_what_another_document_says_of_a_name_is_quoted_behind_it(
@@ -50,6 +66,11 @@ def test_what_another_document_says_of_a_name_is_quoted_behind_it(
 def test_no_more_is_quoted_if_the_best_passage_lacks_nothing() -> None:
     found = quoted("Which parts group lists the filters of the Buzzard 140?", TRACTOR, PARTS)
     assert "shelf 12" not in " ".join(text for number, text in found if number == 2)
+
+
+def test_a_name_of_one_word_leads_to_nothing_that_does_not_tell_what_is_lacking() -> None:
+    other = numbered(9, "It restarts at noon. The Tarpon cluster has two racks.", title="Racks")
+    assert all(number != 9 for number, _ in quoted("When is the mail gateway restarted?", CLUSTERS, other))
 
 
 def test_a_name_that_most_passages_have_leads_nowhere() -> None:
