@@ -15,8 +15,11 @@ async def built() -> Path:
     return await asyncio.to_thread(programs)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 async def watched(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Watched]:
-    """A suite whose model is scripted, and Prometheus with the rules of deploy/observability."""
+    """A suite whose model is scripted, and Prometheus with the rules of deploy/observability.
+
+    The modules that use it come last, so that Prometheus does not watch it while others run.
+    """
     async with watched_suite(tmp_path_factory.mktemp("watched")) as watched:
         yield watched

@@ -90,15 +90,10 @@ async def internal_searches(watched: Watched) -> AsyncIterator[Callable[[], Awai
 
 
 async def test_a_database_in_which_everything_waits(watched: Watched, tmp_path: Path) -> None:
-    names = (
-        "GroundlineOverloaded",
-        "GroundlineDatabaseOutOfReach",
-        "GroundlineSearchesSlow",
-        "GroundlineIngestionStuck",
-    )
+    names = ("GroundlineOverloaded", "GroundlineDatabaseOutOfReach", "GroundlineSearchesSlow")
     for number in range(300):  # more than workers hold at a time
         (tmp_path / f"{number}.md").write_text(f"# Note {number}\n\nNote {number} says {number}.\n")
-    async with fires_and_resolves(watched, *names):
+    async with fires_and_resolves(watched, *names, "GroundlineIngestionStuck"):
         connection = await asyncpg.connect(watched.stack.ready["database_url"])
         try:
             async with connection.transaction():
@@ -112,6 +107,7 @@ async def test_a_database_in_which_everything_waits(watched: Watched, tmp_path: 
                     watched.going_on(watched.search),
                 ):
                     await firing(watched, *names)
+                await firing(watched, "GroundlineIngestionStuck")
         finally:
             await connection.close()
         assert (await storing).code == 0
