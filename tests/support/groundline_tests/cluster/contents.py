@@ -120,9 +120,13 @@ async def settled(cluster: Cluster, namespace: str) -> dict[str, int]:
     """Return ready replicas of Deployments and StatefulSets, once as many as each or its autoscaler wants."""
     async with asyncio.timeout(SETTLE_SECONDS):
         while True:
-            scalers = await cluster.objects("horizontalpodautoscaler", namespace)
-            smallest = {one["spec"]["scaleTargetRef"]["name"]: one["spec"]["minReplicas"] for one in scalers}
-            scaled = await cluster.objects("deployment,statefulset", namespace)
+            found = await cluster.objects("horizontalpodautoscaler,deployment,statefulset", namespace)
+            scaled = [one for one in found if "scaleTargetRef" not in one["spec"]]
+            smallest = {
+                one["spec"]["scaleTargetRef"]["name"]: one["spec"]["minReplicas"]
+                for one in found
+                if one not in scaled
+            }
             wanted = {
                 one["metadata"]["name"]: smallest.get(one["metadata"]["name"], one["spec"]["replicas"])
                 for one in scaled
