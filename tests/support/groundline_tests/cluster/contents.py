@@ -118,15 +118,19 @@ def instances(namespace: str, count: int) -> str:
 
 async def settled(cluster: Cluster, namespace: str) -> dict[str, int]:
     """Return ready replicas of Deployments and StatefulSets, once as many as each or its autoscaler wants."""
-    async with asyncio.timeout(SETTLE_SECONDS):
+    async with cluster.client() as client, asyncio.timeout(SETTLE_SECONDS):
+
+        async def listed(kinds: str) -> list[Node]:
+            # To start kubectl each time takes more.
+            group, kind = kinds.rsplit("/", 1)
+            response = await client.get(f"/apis/{group}/namespaces/{namespace}/{kind}")
+            items: list[Node] = response.raise_for_status().json()["items"]
+            return items
+
         while True:
-            found = await cluster.objects("horizontalpodautoscaler,deployment,statefulset", namespace)
-            scaled = [one for one in found if "scaleTargetRef" not in one["spec"]]
-            smallest = {
-                one["spec"]["scaleTargetRef"]["name"]: one["spec"]["minReplicas"]
-                for one in found
-                if one not in scaled
-            }
+            scalers = await listed("autoscaling/v2/horizontalpodautoscalers")
+            smallest = {one["spec"]["scaleTargetRef"]["name"]: one["spec"]["minReplicas"] for one in scalers}
+            scaled = [*await listed("apps/v1/deployments"), *await listed("apps/v1/statefulsets")]
             wanted = {
                 one["metadata"]["name"]: smallest.get(one["metadata"]["name"], one["spec"]["replicas"])
                 for one in scaled
