@@ -1,4 +1,5 @@
-"""Install packages into the environment that runs this, by uv: `tools/install.py` with its arguments.
+"""Install packages by uv: `tools/install.py` with its arguments, into the environment that runs this or, with
+`--python PATH` as the first ones, into another.
 
 uv takes a tenth of pip's time. It does not read pip's configuration, which says where this machine's packages
 come from; this hands it on.
@@ -75,7 +76,11 @@ def install(python: Path | str, *arguments: Path | str) -> int:
 def main() -> int:
     if not UV.exists():
         bootstrap()
-    return install(sys.executable, *sys.argv[1:])
+    match sys.argv[1:]:
+        case ["--python", python, *arguments]:
+            return install(python, *arguments)
+        case arguments:
+            return install(sys.executable, *arguments)
 
 
 if __name__ == "__main__":
