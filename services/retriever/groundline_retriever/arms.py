@@ -3,7 +3,7 @@ alike."""
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -114,6 +114,10 @@ class Groups:
     adjacent_chunks: Mapping[str, int]
     """Number of adjacent chunks that a collection's passages are read with; 0 for a collection that is not in
     it."""
+    corrected: Sequence[_Group] = ()
+    """Groups in whose queries misspelled words are corrected."""
+    multilingual: Sequence[_Group] = ()
+    """Groups whose model is known to put texts of different languages side by side."""
 
     @property
     def collections(self) -> Sequence[IndexedCollection]:
@@ -123,36 +127,15 @@ class Groups:
         """Tell whether a search of them costs money, or may. Reads a list of prices at first."""
         return any(group.embedder is not None and group.embedder.cost(1) != 0 for group in self.groups)
 
-    @property
-    def multilingual(self) -> Set[str]:
-        """Ids of the collections whose model is known to put texts of different languages side by side."""
-        return {
-            one.collection_id for group in self.groups if group.is_multilingual for one in group.collections
-        }
-
     def translation(self, text: str) -> "Translation | None":
         """Translate a query for the collections whose model puts texts of different languages side by side;
         None without any, or if no word is known. Reads the vocabulary at first."""
-        groups = [group for group in self.groups if group.is_multilingual]
+        groups = self.multilingual
         spoken = guess_language(text) if groups else None
         language = other_language(spoken)
         if spoken is None or language is None or not (words := translated(text, spoken)):
             return None
-        return Translation(words, spoken, language, Groups(groups, self.adjacent_chunks))
-
-    @property
-    def corrected(self) -> "Sequence[_Group]":
-        """Groups in whose queries misspelled words are corrected."""
-        return [
-            group
-            for group in self.groups
-            if group.parameters.corrects_spelling and _KEYWORD in group.parameters.arms
-        ]
-
-    @property
-    def corrected_languages(self) -> Set[str]:
-        """Languages of their collections."""
-        return {one.language for group in self.corrected for one in group.collections}
+        return Translation(words, spoken, language, Groups(groups, self.adjacent_chunks, (), groups))
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +196,17 @@ class Arms:
             group.collections.append(collection)
             if options.adjacent_chunks:
                 adjacent_chunks[collection.collection_id] = options.adjacent_chunks
-        return Groups(list(groups.values()), adjacent_chunks)
+        found = list(groups.values())
+        return Groups(
+            found,
+            adjacent_chunks,
+            corrected=[
+                group
+                for group in found
+                if group.parameters.corrects_spelling and _KEYWORD in group.parameters.arms
+            ],
+            multilingual=[group for group in found if group.is_multilingual],
+        )
 
     async def search(
         self, text: str, groups: Groups, selection: Selection, watch: Watch
@@ -235,11 +228,14 @@ class Arms:
                 tasks[_SEMANTIC, position] = asyncio.create_task(work)
         if not tasks:
             return [], ()
+        left, late = remaining_seconds(), set(tasks.values())
+        seconds = self._timeout_seconds if left is None else min(self._timeout_seconds, left * ARM_SHARE)
         try:
-            await asyncio.wait(tasks.values(), timeout=self._seconds())
+            _, late = await asyncio.wait(late, timeout=seconds)
             return _outcomes(tasks, incomplete)
         finally:
-            self._late.leave(tasks.values())
+            if late:
+                self._late.leave(late)
 
     async def holds(self, word: str, groups: Groups, selection: Selection) -> bool:
         """Tell whether a chunk that the caller may read has a word, in the collections whose queries are
@@ -326,10 +322,6 @@ class Arms:
             ranked(_SEMANTIC, scaled(hits, floor) if floor else hits, parameters.min_similarity)
             for hits in found.lists
         ]
-
-    def _seconds(self) -> float:
-        left = remaining_seconds()
-        return self._timeout_seconds if left is None else min(self._timeout_seconds, left * ARM_SHARE)
 
 
 def beside(found: Iterable[ArmHits], translated: Iterable[ArmHits]) -> list[ArmHits]:

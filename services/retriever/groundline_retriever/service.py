@@ -214,8 +214,9 @@ class SearchService:
                 else nullcontext()
             ) as facets:
                 found = await self._passages(request, selection, rerank, groups, watch)
-                corrections = await self._corrections(request, selection, groups, found.response)
-                if corrections:
+                if groups.corrected and (
+                    corrections := await self._corrections(request, selection, groups, found.response)
+                ):
                     request = _with_corrections(request, corrections)
                     found = await self._passages(request, selection, rerank, groups, watch)
                     found.response.corrections.extend(
@@ -254,9 +255,8 @@ class SearchService:
         """Search and rank; return the response with the passages that are kept."""
         found = _Found(pb.SearchResponse(trace_id=current_trace_id() or ""))
         searched = dict.fromkeys(_queries(request), groups)
-        is_multilingual = any(group.is_multilingual for group in groups.groups)
         translation: Translation | None = None
-        if is_multilingual and (
+        if groups.multilingual and (
             translation := await self._translation(selection.principals, request, groups)
         ):
             searched[translation.text] = translation.groups
@@ -271,9 +271,10 @@ class SearchService:
             found.response.is_weak = is_weak(lists, request.weak_similarity)
         if not found.response.is_weak:
             await self._keep(selection.principals, request, rerank, groups, sets, watch, found)
-        if is_multilingual:
-            collections = {passage.chunk.collection_id for passage in found.response.passages}
-            found.response.multilingual_collection_ids.extend(sorted(collections & groups.multilingual))
+        if groups.multilingual:
+            shown = {passage.chunk.collection_id for passage in found.response.passages}
+            known = {one.collection_id for group in groups.multilingual for one in group.collections}
+            found.response.multilingual_collection_ids.extend(sorted(shown & known))
         return found
 
     async def _corrections(
@@ -285,9 +286,7 @@ class SearchService:
     ) -> Sequence[Suspect]:
         """Return the words of the query that are misspelled: like a word of the passages, and in nothing that
         the caller may read. What cannot be looked up in time is taken as right, which is declared."""
-        languages = groups.corrected_languages
-        if not languages or not response.passages:
-            return ()
+        languages = {one.language for group in groups.corrected for one in group.collections}
         chunks = [passage.chunk for passage in response.passages]
         texts = [part for chunk in chunks for part in (chunk.title, chunk.context, chunk.text)]
         found = suspects(request.query, texts, languages)

@@ -1,10 +1,10 @@
 """Indexes that a search reads, each a partition of chunks, and what the arms' statements have in common."""
 
 import asyncio
-import itertools
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, Final
 
 import asyncpg
@@ -24,11 +24,16 @@ PARTITIONS_PER_STATEMENT: Final = 50
 STATEMENTS_AT_ONCE: Final = 4
 """Maximum concurrent statements of one arm that searches many partitions."""
 
+KEPT_STATEMENTS: Final = 200
+"""Number of statements that are kept of each kind, one for each shape of a search."""
+
 # Columns that ranking needs, in the order of Hit's fields after the score and the collection.
 _FEATURES: Final = (
     "chunk_index, floor(extract(epoch FROM update_time))::bigint AS update_seconds, source_type, signature"
 )
 FEATURE_NAMES: Final = "collection_id, chunk_index, update_seconds, source_type, signature"
+
+_hides_documents: Final = attrgetter("hides_documents")
 
 SOURCE_TYPES: Final[Mapping[str, passage_pb2.SourceType.ValueType]] = {
     "file": passage_pb2.SOURCE_TYPE_FILE,
@@ -39,14 +44,14 @@ SOURCE_TYPES: Final[Mapping[str, passage_pb2.SourceType.ValueType]] = {
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """A partition, and those of its collections that are searched."""
+    """A partition, and those of its collections that are searched. Equal ones have the same statements."""
 
     partition_id: int
     is_shared: bool
     dimensions: int
     language: str
-    collection_ids: Sequence[str]
-    hides_documents: bool = False
+    collection_ids: Sequence[str] = field(compare=False)
+    hides_documents: bool = field(default=False, compare=False)
     """Whether the collection of a partition of its own has documents that the caller may not read."""
     is_past: bool = False
     """Whether it holds chunks that were replaced."""
@@ -89,8 +94,8 @@ def indexes_of(collections: Sequence[IndexedCollection]) -> Sequence[Index]:
             group[0].dimensions,
             group[0].language,
             [collection.collection_id for collection in group],
-            any(collection.hides_documents for collection in group),
-            group[0].is_past,
+            any(map(_hides_documents, group)),
+            group[0].in_use is not None,
         )
         for partition_id, group in of.items()
     ]
@@ -104,10 +109,11 @@ def position_for(collections: Sequence[IndexedCollection], selection: Selection)
 
 @dataclass(frozen=True, slots=True)
 class RowCondition:
-    """Condition on the rows of a search: SQL with parameters from `first_parameter` on."""
+    """Condition on the rows of a search: SQL with parameters from `first_parameter` on. Equal ones have the
+    same SQL."""
 
     text: str
-    values: Sequence[object]
+    values: Sequence[object] = field(compare=False)
     first_parameter: int
     filter: str = "true"
     """The part of it that is the caller's filter."""
@@ -219,24 +225,14 @@ def merged(lists: Sequence[Sequence[Hit]], limit: int) -> list[list[Hit]]:
     return [hits[:limit]]
 
 
-async def at_once[Result](works: Sequence[Coroutine[Any, Any, Result]]) -> Sequence[Result]:
-    """Return the results of concurrent works; a single one, which is usual, needs no task."""
-    return [await works[0]] if len(works) == 1 else await asyncio.gather(*works)
-
-
-async def in_groups[Result](
-    indexes: Sequence[Index],
-    search: Callable[[Sequence[Index]], Awaitable[list[Result]]],
-) -> list[Result]:
-    """Search a number of partitions in each statement, in concurrent statements."""
-    groups = list(itertools.batched(indexes, PARTITIONS_PER_STATEMENT))
-    if len(groups) == 1:
-        return await search(groups[0])
+async def at_once[Result](works: Sequence[Callable[[], Awaitable[Result]]]) -> Sequence[Result]:
+    """Return the results of works, a few of which run at a time; a single one, as is usual, needs no task."""
+    if len(works) == 1:
+        return [await works[0]()]
     turns = asyncio.Semaphore(STATEMENTS_AT_ONCE)
 
-    async def in_turn(group: Sequence[Index]) -> list[Result]:
+    async def in_turn(work: Callable[[], Awaitable[Result]]) -> Result:
         async with turns:
-            return await search(group)
+            return await work()
 
-    found = await asyncio.gather(*(in_turn(group) for group in groups))
-    return [result for of_group in found for result in of_group]
+    return await asyncio.gather(*map(in_turn, works))

@@ -7,7 +7,9 @@ he may not read: a few chunks are all scored by their terms, and of many those t
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
+from itertools import batched
+from operator import attrgetter
 from typing import Final
 
 import asyncpg
@@ -17,11 +19,12 @@ from groundline_runtime.errors import FailedPreconditionError
 
 from groundline_retriever.adapters.postgres.indexes import (
     FEATURE_NAMES,
+    KEPT_STATEMENTS,
+    PARTITIONS_PER_STATEMENT,
     Index,
     RowCondition,
     at_once,
     by_index,
-    in_groups,
     indexes_of,
     merged,
     position_for,
@@ -100,41 +103,43 @@ class KeywordArm:
         self._sound = sound
         self._sizes = PartitionSizes()
         self._scores = TermScores()
-        self._searches_standbys = answers_on_standbys(lexical)
+        self._keyword_sql = lru_cache(KEPT_STATEMENTS)(self._composed)
+        self._searches_standbys = reads.has_standbys and answers_on_standbys(lexical)
 
     async def search(
         self, collections: Sequence[IndexedCollection], query: str, *, limit: int, selection: Selection
     ) -> Hits:
         """See SearchIndex.keyword."""
         for collection in collections:
-            self._require_backend(collection)
+            if collection.lexical_backend != self._lexical.name:
+                raise FailedPreconditionError(
+                    "LEXICAL_BACKEND_MISMATCH",
+                    f"collection {collection.collection_id} was indexed with {collection.lexical_backend}, "
+                    f"but {self._lexical.name} is running; reindex the collection",
+                )
         languages: dict[str, list[Index]] = defaultdict(list)
-        for index in indexes_of(collections):
+        in_use = indexes = indexes_of(collections)
+        for index in indexes:
             languages[index.language].append(index)
+        if selection.as_of is not None:
+            present = {each.collection_id: each.in_use or each for each in collections}
+            in_use = indexes_of(list(present.values()))
         condition = RowCondition.of(selection, first_parameter=2)
-        present = {each.collection_id: each.in_use or each for each in collections}
-        in_use = indexes_of(list(present.values()))
-
-        async def in_language(language: str, indexes: Sequence[Index]) -> Sequence[Hits]:
+        after = position_for(collections, selection) if self._searches_standbys else None
+        works = []
+        for language, of_language in languages.items():
             prepared = self._lexical.prepare_query(query, language)
             counted = [index for index in in_use if index.language == language]
             asked = _Query(query, language, prepared, limit, selection, condition, counted)
-
-            async def read(group: Sequence[Index]) -> list[Hits]:
+            for group in batched(of_language, PARTITIONS_PER_STATEMENT):
                 search = partial(self._search, group=group, query=asked)
-                if not self._searches_standbys:
-                    return [await self._reads.read_on_primary(search)]
-                return [await self._reads.read(search, position_for(collections, selection))]
-
-            return await in_groups(indexes, read)
-
-        found = await at_once([in_language(language, group) for language, group in languages.items()])
-        parts = [part for of_language in found for part in of_language]
+                works.append(partial(self._reads.read, search, after))
+        parts = await at_once(works)
         lists = [hits for part in parts for hits in part.lists]
         return Hits(
             merged(lists, limit) if selection.as_of is not None else lists,
             unsound=[name for part in parts for name in part.unsound],
-            is_incomplete=any(part.is_incomplete for part in parts),
+            is_incomplete=any(map(attrgetter("is_incomplete"), parts)),
         )
 
     async def _search(self, connection: Connection, group: Sequence[Index], query: _Query) -> Hits:
@@ -312,7 +317,6 @@ class KeywordArm:
         self, connection: Connection, indexes: Sequence[Index], query: _Query, limit: int
     ) -> list[list[Hit]]:
         """Return the best `limit` hits of each index, as the keyword index ranks them."""
-
         found = by_index(await self._rows(connection, indexes, query, limit), indexes)
         # If the index cannot filter, the condition is evaluated for its ranked rows, of which more are
         # taken as needed. If it can, every row is selected, and no more are taken.
@@ -348,7 +352,7 @@ class KeywordArm:
                 await connection.execute("SELECT set_config($1, $2, true)", name, value)
             return await connection.fetch(statement, query.prepared, *arguments)
 
-    def _keyword_sql(self, index: Index, condition: RowCondition, limit: int | None) -> str:
+    def _composed(self, index: Index, condition: RowCondition, limit: int | None) -> str:
         filters = self._lexical.capabilities.filters_in_index
         ranked = self._lexical.search_sql(
             index.table,
@@ -359,14 +363,6 @@ class KeywordArm:
             collections=condition.collections if index.is_shared else "",
         )
         return _KEYWORD.format(partition_id=index.partition_id, features=FEATURE_NAMES, ranked=ranked)
-
-    def _require_backend(self, collection: IndexedCollection) -> None:
-        if collection.lexical_backend != self._lexical.name:
-            raise FailedPreconditionError(
-                "LEXICAL_BACKEND_MISMATCH",
-                f"collection {collection.collection_id} was indexed with {collection.lexical_backend}, "
-                f"but {self._lexical.name} is running; reindex the collection",
-            )
 
 
 def answers_on_standbys(lexical: LexicalIndex) -> bool:

@@ -1,7 +1,8 @@
 """Decisions about what an index beside PostgreSQL proposes."""
 
 from collections.abc import Collection, Mapping, Sequence
-from itertools import batched
+from functools import partial
+from itertools import batched, chain
 from typing import Final
 
 from groundline_ranking import Hit
@@ -10,8 +11,8 @@ from groundline_retriever.adapters.postgres.indexes import (
     PARTITIONS_PER_STATEMENT,
     Index,
     RowCondition,
+    at_once,
     by_index,
-    in_groups,
     indexes_of,
     union,
 )
@@ -72,7 +73,8 @@ class Proposals:
                 rows = await connection.fetch(statement, chunk_ids, *condition.arguments(group))
             return [hits for hits, _ in by_index(rows, group)]
 
-        found = await in_groups(indexes, decide) if indexes else []
+        groups = batched(indexes, PARTITIONS_PER_STATEMENT)
+        found = chain.from_iterable(await at_once([partial(decide, group) for group in groups]))
         return [
             hit._replace(score=proposed[index.partition_id, hit.chunk_id])
             for index, hits in zip(indexes, found, strict=True)

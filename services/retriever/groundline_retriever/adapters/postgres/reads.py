@@ -24,22 +24,16 @@ class Reads:
     def __init__(self, pool: Pool, standbys: Standbys | None = None) -> None:
         self._pool = pool
         self._standbys = standbys
+        self.has_standbys: Final = standbys is not None
 
-    @property
-    def has_standbys(self) -> bool:
-        return self._standbys is not None
-
-    async def read[T](self, work: Callable[[Connection], Awaitable[T]], after: int) -> T:
-        """Read on a standby that has everything up to that position, or else on the primary."""
-        if self._standbys is not None:
+    async def read[T](self, work: Callable[[Connection], Awaitable[T]], after: int | None = None) -> T:
+        """Read on a standby that has everything up to the position `after`, or else, and without a position,
+        on the primary: for a second again and again while an index of the table has just begun to be built.
+        """
+        if self._standbys is not None and after is not None:
             found = await self._standbys.read(work, after)
             if found is not None:
                 return found
-        return await self.read_on_primary(work)
-
-    async def read_on_primary[T](self, work: Callable[[Connection], Awaitable[T]]) -> T:
-        """Read on the primary, for a second again and again while an index of the table has just begun to be
-        built."""
         for _ in range(_ATTEMPTS - 1):
             try:
                 async with self.connection() as connection:

@@ -4,9 +4,10 @@ Of an index of quantized vectors the nearest are taken by its bits, and ordered 
 """
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import partial
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache, partial
+from itertools import batched
+from typing import Any, Final, NamedTuple
 
 from groundline.v1 import options_pb2
 from groundline_embedding.ports import Vectors
@@ -16,11 +17,12 @@ from pgvector import HalfVector
 
 from groundline_retriever.adapters.postgres.indexes import (
     FEATURE_NAMES,
+    KEPT_STATEMENTS,
+    PARTITIONS_PER_STATEMENT,
     Index,
     RowCondition,
     at_once,
     by_index,
-    in_groups,
     indexes_of,
     merged,
     position_for,
@@ -121,16 +123,15 @@ class SemanticArm:
             chunks, is_quantized = sizes[index.partition_id]
             size = search_list_of(chunks, limit) if ef_search is None else ef_search
             of[size, is_quantized].append(index)
-        after = position_for(collections, selection) if self._reads.has_standbys else 0
-        found = await at_once(
-            [
-                (self._quantized_in if is_quantized else self._semantic_in)(
-                    group, vector, limit, size, iterative_scan, selection, after
-                )
-                for (size, is_quantized), group in of.items()
-            ]
-        )
-        lists = [hits for of_group in found for hits in of_group]
+        condition = RowCondition.of(selection, first_parameter=2)
+        asked = _Query(HalfVector(vector), condition, limit, iterative_scan, selection)
+        after = position_for(collections, selection) if self._reads.has_standbys else None
+        works = [
+            partial(self._reads.read, partial(self._search, asked, group, size, is_quantized), after)
+            for (size, is_quantized), alike in of.items()
+            for group in batched(alike, PARTITIONS_PER_STATEMENT)
+        ]
+        lists = [hits for of_group in await at_once(works) for hits in of_group]
         return Hits(merged(lists, limit) if selection.as_of is not None else lists)
 
     async def _sizes_of(self, indexes: Sequence[Index]) -> Mapping[int, PartitionSize]:
@@ -148,134 +149,112 @@ class SemanticArm:
         chunks = known[index.partition_id].chunks if known else 0
         return 0 < chunks * share <= MAX_COMPARED_CHUNKS
 
-    async def _semantic_in(
-        self,
-        indexes: Sequence[Index],
-        vector: Vectors,
-        limit: int,
-        ef_search: int,
-        iterative_scan: options_pb2.IterativeScan.ValueType,
-        selection: Selection,
-        after: int,
+    async def _search(
+        self, query: "_Query", group: Sequence[Index], size: int, is_quantized: bool, connection: Connection
     ) -> list[list[Hit]]:
-        """Return the hits of each index."""
-        condition, encoded = RowCondition.of(selection, first_parameter=2), HalfVector(vector)
-        goes_on = iterative_scan != options_pb2.ITERATIVE_SCAN_OFF
-        scanned = ef_search if selection.is_partial or not goes_on else limit
+        """Return the hits of each index of a group, searched with lists of this size."""
+        search, ef_search = self._nearest, size
+        if is_quantized:
+            size = max(size, QUANTIZED_DEPTH * query.limit)
+            search, ef_search = self._nearest_by_bits, min(size, MAX_EF_SEARCH)
+        if (ef_search, query.iterative_scan) == (DEFAULT_EF_SEARCH, _ITERATIVE_SCAN):
+            return await search(connection, query, group, size)
+        async with connection.transaction(readonly=True):
+            # Both are our own values.
+            await connection.execute(
+                f"SET LOCAL hnsw.ef_search = {ef_search:d}; "
+                f"SET LOCAL hnsw.iterative_scan = {_SCANS[query.iterative_scan]}"
+            )
+            return await search(connection, query, group, size)
 
-        async def search(connection: Connection, group: Sequence[Index]) -> list[list[Hit]]:
-            found = _Found(connection, group, encoded, condition)
-            await found.search([_nearest_sql(index, condition, limit, scanned) for index in group])
-            if selection.as_of is not None and sum(map(len, found.hits)) >= limit:
-                # The nearest of a time are spread over its partitions as its chunks are: together they have
-                # enough, unless next to nothing of what is near in one was current.
-                await found.complete(
-                    lambda index: _exact_sql(index, condition, limit),
-                    lambda _, hits: hits < scanned // SCANNED_DEPTH,
-                )
-            elif goes_on and min(map(len, found.hits)) < limit:
-                # Where enough of the nearest are selected, the index is scanned on, up to
-                # hnsw.max_scan_tuples. What is short then, or finds too few there, is searched without it.
-                await found.complete(
-                    lambda index: _filtered_sql(index, condition, limit),
-                    lambda index, hits: (
-                        scanned / SCANNED_DEPTH <= hits < limit and not self._are_few(index, hits / scanned)
-                    ),
-                )
-                await found.complete(
-                    lambda index: _exact_sql(index, condition, limit), lambda _, hits: hits < limit
-                )
-            return found.hits
-
-        return await self._read_in(indexes, search, ef_search, iterative_scan, after)
-
-    async def _quantized_in(
-        self,
-        indexes: Sequence[Index],
-        vector: Vectors,
-        limit: int,
-        ef_search: int,
-        iterative_scan: options_pb2.IterativeScan.ValueType,
-        selection: Selection,
-        after: int,
+    async def _nearest(
+        self, connection: Connection, query: "_Query", group: Sequence[Index], size: int
     ) -> list[list[Hit]]:
-        """Return the hits of each index of quantized vectors."""
-        condition, encoded = RowCondition.of(selection, first_parameter=2), HalfVector(vector)
-        goes_on = iterative_scan != options_pb2.ITERATIVE_SCAN_OFF
-        candidates = max(ef_search, QUANTIZED_DEPTH * limit)
+        condition, limit, selection = query.condition, query.limit, query.selection
+        goes_on = query.iterative_scan != options_pb2.ITERATIVE_SCAN_OFF
+        scanned = size if selection.is_partial or not goes_on else limit
+        statements = [_nearest_sql(index, condition, limit, scanned) for index in group]
+        found = await _fetched(connection, query, group, statements)
+        if selection.as_of is not None and sum(map(len, found)) >= limit:
+            # The nearest of a time are spread over its partitions as its chunks are: together they have
+            # enough, unless next to nothing of what is near in one was current.
+            await _complete(
+                connection, query, group, found, _exact_sql, lambda _, hits: hits < scanned // SCANNED_DEPTH
+            )
+        elif goes_on and min(map(len, found)) < limit:
+            # Where enough of the nearest are selected, the index is scanned on, up to
+            # hnsw.max_scan_tuples. What is short then, or finds too few there, is searched without it.
+            await _complete(
+                connection,
+                query,
+                group,
+                found,
+                _filtered_sql,
+                lambda index, hits: (
+                    scanned / SCANNED_DEPTH <= hits < limit and not self._are_few(index, hits / scanned)
+                ),
+            )
+            await _complete(connection, query, group, found, _exact_sql, lambda _, hits: hits < limit)
+        return found
 
-        def by_bits(index: Index) -> str:
-            checks = goes_on and (selection.is_partial or index.is_shared or index.hides_documents)
-            return _by_bits_sql(index, condition, limit, candidates, goes_on=goes_on, checks=checks)
-
-        async def search(connection: Connection, group: Sequence[Index]) -> list[list[Hit]]:
-            found = _Found(connection, group, encoded, condition)
-            await found.search([by_bits(index) for index in group])
-            if goes_on:
-                await found.complete(
-                    lambda index: _exact_sql(index, condition, limit), lambda _, hits: hits < limit
-                )
-            return found.hits
-
-        return await self._read_in(indexes, search, min(candidates, MAX_EF_SEARCH), iterative_scan, after)
-
-    async def _read_in(
-        self,
-        indexes: Sequence[Index],
-        search: Callable[[Connection, Sequence[Index]], Awaitable[list[list[Hit]]]],
-        ef_search: int,
-        iterative_scan: options_pb2.IterativeScan.ValueType,
-        after: int,
+    async def _nearest_by_bits(
+        self, connection: Connection, query: "_Query", group: Sequence[Index], size: int
     ) -> list[list[Hit]]:
-        """Search on connections with these settings of HNSW."""
-
-        async def read(connection: Connection, group: Sequence[Index]) -> list[list[Hit]]:
-            if (ef_search, iterative_scan) == (DEFAULT_EF_SEARCH, _ITERATIVE_SCAN):
-                return await search(connection, group)
-            async with connection.transaction(readonly=True):
-                # Both are our own values.
-                await connection.execute(
-                    f"SET LOCAL hnsw.ef_search = {ef_search:d}; "
-                    f"SET LOCAL hnsw.iterative_scan = {_SCANS[iterative_scan]}"
-                )
-                return await search(connection, group)
-
-        return await in_groups(indexes, lambda group: self._reads.read(partial(read, group=group), after))
-
-
-class _Found:
-    """Hits of a group of indexes, whose search may take several statements."""
-
-    def __init__(
-        self, connection: Connection, group: Sequence[Index], vector: HalfVector, condition: RowCondition
-    ) -> None:
-        self._connection = connection
-        self._group = group
-        self._vector = vector
-        self._condition = condition
-        self.hits: list[list[Hit]] = []
-
-    async def search(self, statements: Sequence[str]) -> None:
-        self.hits = await self._in(self._group, statements)
-
-    async def complete(self, sql: Callable[[Index], str], is_short: Callable[[Index, int], bool]) -> None:
-        """Search again the indexes whose number of hits is too short a list."""
-        short = [
-            position
-            for position, index in enumerate(self._group)
-            if not index.is_searched_exactly and is_short(index, len(self.hits[position]))
+        condition, limit, selection = query.condition, query.limit, query.selection
+        goes_on = query.iterative_scan != options_pb2.ITERATIVE_SCAN_OFF
+        statements = [
+            _by_bits_sql(
+                index,
+                condition,
+                limit,
+                size,
+                goes_on=goes_on,
+                checks=goes_on and (selection.is_partial or index.is_shared or index.hides_documents),
+            )
+            for index in group
         ]
-        if short:
-            indexes = [self._group[position] for position in short]
-            again = await self._in(indexes, [sql(index) for index in indexes])
-            for position, hits in zip(short, again, strict=True):
-                self.hits[position] = hits
+        found = await _fetched(connection, query, group, statements)
+        if goes_on:
+            await _complete(connection, query, group, found, _exact_sql, lambda _, hits: hits < limit)
+        return found
 
-    async def _in(self, indexes: Sequence[Index], statements: Sequence[str]) -> list[list[Hit]]:
-        rows = await self._connection.fetch(
-            union(statements), self._vector, *self._condition.arguments(indexes)
-        )
-        return [hits for hits, _ in by_index(rows, indexes)]
+
+class _Query(NamedTuple):
+    """A query's vector, and which chunks to find by it."""
+
+    vector: HalfVector
+    condition: RowCondition
+    limit: int
+    iterative_scan: options_pb2.IterativeScan.ValueType
+    selection: Selection
+
+
+async def _fetched(
+    connection: Connection, query: _Query, indexes: Sequence[Index], statements: Sequence[str]
+) -> list[list[Hit]]:
+    rows = await connection.fetch(union(statements), query.vector, *query.condition.arguments(indexes))
+    return [hits for hits, _ in by_index(rows, indexes)]
+
+
+async def _complete(
+    connection: Connection,
+    query: _Query,
+    group: Sequence[Index],
+    found: list[list[Hit]],
+    sql: Callable[[Index, RowCondition, int], str],
+    is_short: Callable[[Index, int], bool],
+) -> None:
+    """Search again the indexes whose number of hits is too short a list; put the hits into `found`."""
+    short = [
+        position
+        for position, index in enumerate(group)
+        if not index.is_searched_exactly and is_short(index, len(found[position]))
+    ]
+    if short:
+        indexes = [group[position] for position in short]
+        statements = [sql(index, query.condition, query.limit) for index in indexes]
+        for position, hits in zip(short, await _fetched(connection, query, indexes, statements), strict=True):
+            found[position] = hits
 
 
 def _nearest_sql(index: Index, condition: RowCondition, limit: int, scanned: int) -> str:
@@ -283,6 +262,11 @@ def _nearest_sql(index: Index, condition: RowCondition, limit: int, scanned: int
     rows."""
     if index.is_searched_exactly:
         return _exact_sql(index, condition, limit)
+    return _scanning_sql(index, condition, limit, scanned)
+
+
+@lru_cache(maxsize=KEPT_STATEMENTS)
+def _scanning_sql(index: Index, condition: RowCondition, limit: int, scanned: int) -> str:
     return _NEAREST.format(
         **_semantic_parts(index, limit),
         selected=condition.within(index),
@@ -291,6 +275,7 @@ def _nearest_sql(index: Index, condition: RowCondition, limit: int, scanned: int
     )
 
 
+@lru_cache(maxsize=KEPT_STATEMENTS)
 def _filtered_sql(index: Index, condition: RowCondition, limit: int) -> str:
     """Return the statement for selected rows by HNSW."""
     return _SELECTED_NEAREST.format(
@@ -326,6 +311,7 @@ def _by_bits_sql(
     )
 
 
+@lru_cache(maxsize=KEPT_STATEMENTS)
 def _exact_sql(index: Index, condition: RowCondition, limit: int) -> str:
     """Return the statement for selected rows without HNSW, which has no index on this expression."""
     return _SELECTED_NEAREST.format(

@@ -79,7 +79,7 @@ class SoundIndexes:
         """Return those whose index is older than the last unclean stop and may have lost chunks in it."""
         if self.survive_unclean_stops:
             return set()
-        if self.is_on_standby:
+        if self._recovery is None:  # it is on a standby
             # A connection outlives a promotion.
             await self.refresh(connection)
         recovery, sound = self._recovery, self._sound
