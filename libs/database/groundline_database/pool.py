@@ -323,10 +323,12 @@ class Acquired(AbstractAsyncContextManager[Connection]):
     """A pool's connection for a block. A class, since a search takes three of them and a generator costs more
     time."""
 
-    __slots__ = ("_connection", "_pool")
+    __slots__ = ("_connection", "_pool", "_translate")
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, translate: Callable[[BaseException], None] = raise_translated) -> None:
+        """Take the pool, and what raises another error in place of one of the block, if it should."""
         self._pool = pool
+        self._translate = translate
 
     async def __aenter__(self) -> Connection:
         begun, outcome = time.perf_counter(), "cancelled"
@@ -350,7 +352,7 @@ class Acquired(AbstractAsyncContextManager[Connection]):
             raise_translated(failure)
             raise
         if error is not None:
-            raise_translated(error)
+            self._translate(error)
 
 
 def acquire(pool: Pool) -> Acquired:

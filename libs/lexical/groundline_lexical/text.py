@@ -92,9 +92,9 @@ def searched_text(query: str) -> str:
     """
     cleaned = _clean(query)
     written = dict.fromkeys(_lower(cleaned).split())
-    words = list(islice(chain.from_iterable(map(_words, written)), MAX_QUERY_WORDS))
-    parts = chain(_sub_tokens(cleaned), _pairs(" ".join(words), singles=False))
-    added = dict.fromkeys(part for part in islice(parts, MAX_QUERY_WORDS) if part not in written)
+    words = _words(" ".join(written))[:MAX_QUERY_WORDS]
+    parts = islice(chain(_sub_tokens(cleaned), _pairs(" ".join(words), singles=False)), MAX_QUERY_WORDS)
+    added = dict.fromkeys([part for part in parts if part not in written])
     return " ".join([*words, *added])
 
 

@@ -53,9 +53,6 @@ class Candidates:
     sets: Sequence[Sequence[ArmList]]
     """Lists of each query."""
 
-    def __len__(self) -> int:
-        return len(self.hits)
-
     def signatures(self, rows: Iterable[int]) -> NDArray[np.uint8]:
         """Return signatures, of shape (rows, SIGNATURE_BYTES), zeros if a chunk has none."""
         return as_matrix([self.hits[row].signature or _NO_SIGNATURE for row in rows])

@@ -98,13 +98,13 @@ async def rank(
     is more. What it does not see is cut, and so is what `read` does not find. Where a model gives no
     scores, the fused order stands.
     """
-    size = len(candidates)
+    size, is_weighted = len(candidates.hits), options.strategy == options_pb2.RERANK_STRATEGY_WEIGHTED
     shortlist = await _off_loop(size, _shortlist_of, candidates, options)
     degraded: Sequence[passage_pb2.Degradation] = ()
-    if options.strategy in MODELS or reads_words(options):
+    if options.strategy in MODELS or (is_weighted and reads_words(options)):
         count = max(_top_k_of(options), window)
         order, degraded = await _with_texts(shortlist, count, query, options, read, score)
-    elif options.strategy == options_pb2.RERANK_STRATEGY_WEIGHTED:
+    elif is_weighted:
         order = await _off_loop(size, _by_weights, shortlist, shortlist.rows, (), "", options)
     else:
         order = _in_fused_order(shortlist)

@@ -35,9 +35,7 @@ def weights_of(options: options_pb2.RerankOptions) -> Mapping[str, float]:
 
 
 def reads_words(options: options_pb2.RerankOptions) -> bool:
-    """Tell whether the strategy is weighted, and a component of it looks at the passages' words."""
-    if options.strategy != options_pb2.RERANK_STRATEGY_WEIGHTED:
-        return False
+    """Tell whether a component of the strategy weighted looks at the passages' words."""
     weights = weights_of(options)
     return bool(weights["keyword"] or weights["proximity"])
 

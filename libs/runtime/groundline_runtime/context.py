@@ -40,7 +40,7 @@ class Caller:
     @property
     def owner(self) -> str:
         """The first principal, who owns what the caller creates; "" if it has none."""
-        return next(iter(self.principals), "")
+        return self.principals[0] if self.principals else ""
 
     def own_request_id(self, request_id: str) -> str:
         """Return a request id as it is stored: another caller's same id is another. "" stays, for none."""
@@ -145,9 +145,9 @@ def give_place_back() -> None:
         place.give_back()
 
 
-def count_waits() -> None:
-    """Bound all that the current task waits for the database together, from here on."""
-    _waits.set(Waits())
+def wait_in_stream() -> None:
+    """Bound each wait of the current task for the database by itself, from here on."""
+    _waits.set(None)
 
 
 def counting(waits: Waits) -> AbstractContextManager[None]:
@@ -167,7 +167,9 @@ def last_event_id() -> str:
 
 def begin_request(caller: Caller, metadata: Mapping[str, str], deadline: float) -> None:
     """Set the context of a request until the end of the current task: its caller, its deadline, how it came,
-    whether it belongs to a chat that has begun, and after which event its stream continues."""
+    whether it belongs to a chat that has begun, and after which event its stream continues. All that it waits
+    for the database is bounded together."""
+    _waits.set(Waits())
     _caller.set(caller)
     _deadline.set(deadline)
     _is_transcoded.set(TRANSCODED_KEY in metadata)

@@ -218,28 +218,16 @@ def error_type(code: Code) -> type[GroundlineError]:
     return _TYPES[code]
 
 
-class Violations:
+class Violations(list[FieldViolation]):
     """Violations of a request, collected so that one error names all of them."""
 
-    def __init__(self) -> None:
-        self._found: list[FieldViolation] = []
-
-    def __len__(self) -> int:
-        return len(self._found)
-
-    def __iter__(self) -> Iterator[FieldViolation]:
-        return iter(self._found)
-
     def add(self, field: str, description: str) -> None:
-        self._found.append(FieldViolation(field, description))
-
-    def extend(self, violations: Iterable[FieldViolation]) -> None:
-        self._found.extend(violations)
+        self.append(FieldViolation(field, description))
 
     def raise_if_any(self) -> None:
         """Raise InvalidArgumentError with every violation added so far, if there is one."""
-        if self._found:
-            raise InvalidArgumentError(self._found)
+        if self:
+            raise InvalidArgumentError(self)
 
 
 def whereabouts(error: BaseException) -> dict[str, Any]:

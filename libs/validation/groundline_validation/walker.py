@@ -17,7 +17,7 @@ from google.protobuf.message import Message
 from google.protobuf.struct_pb2 import Struct, Value
 from groundline.v1 import limits_pb2
 from groundline_filters import FilterError, parse, parse_json, plain
-from groundline_runtime.errors import Violations
+from groundline_runtime.errors import InvalidArgumentError, Violations
 
 from groundline_validation.rules import rules_of
 
@@ -50,7 +50,8 @@ _FLOATS: Final = frozenset({FieldDescriptor.TYPE_DOUBLE, FieldDescriptor.TYPE_FL
 
 def validate(message: Message) -> None:
     """Raise InvalidArgumentError (INVALID_REQUEST), naming every wrong field, unless the message is valid."""
-    violations_of(message).raise_if_any()
+    if found := violations_of(message):
+        raise InvalidArgumentError(found)
 
 
 def violations_of(message: Message, path: str = "") -> Violations:

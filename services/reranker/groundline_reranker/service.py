@@ -71,7 +71,7 @@ class RankingService:
                 read=read,
                 score=score,
                 documents=documents,
-                window=len(candidates),
+                window=len(candidates.hits),
             )
         response = _response(ranking, chunks)
         response.usage.CopyFrom(total(paid))

@@ -9,7 +9,7 @@ from typing import Final
 from cachetools import TTLCache
 from groundline_embedding.ports import Vectors
 from groundline_runtime.context import current_caller
-from groundline_runtime.metrics.common import count_lookups
+from groundline_runtime.metrics.common import CACHE_LOOKUPS
 
 from groundline_retriever.ports import QueryEmbedder
 
@@ -46,7 +46,8 @@ class QueryVectors:
     async def embed_query(self, text: str) -> Vectors:
         query = current_caller().owner, text
         known = self._kept.get(query)
-        count_lookups("query_vectors", hits=known is not None, misses=known is None)
+        outcome = "miss" if known is None else "hit"
+        CACHE_LOOKUPS.add(1, {"cache": "query_vectors", "outcome": outcome})
         if known is not None:
             return known
         running = self._running.get(query)

@@ -81,6 +81,7 @@ class SearchService:
     ) -> None:
         """Take the ports. `scored_candidates`: number of the best fused candidates that a strategy reads."""
         self._spending = spending
+        self._has_budgets = spending.have_budgets
         self._store = store
         self._arms = arms
         self._scores = scores
@@ -106,7 +107,8 @@ class SearchService:
             if paid:
                 response.usage.CopyFrom(total(paid))
             PASSAGES.record(len(response.passages))
-            count_degradations(response.degraded)
+            if response.degraded:
+                count_degradations(response.degraded)
             if recorded is not None:
                 recorded.set_attributes(
                     retrieval_attributes(
@@ -206,7 +208,7 @@ class SearchService:
         with Timed(watch, passage_pb2.STAGE_RETRIEVING):
             groups = self._arms.grouped(collections, request.options.retrieval, rerank.fusion)
             selection = _selection(caller, request)
-            if self._spending.have_budgets and not has_begun():  # a chat that has begun is finished
+            if self._has_budgets and not has_begun():  # a chat that has begun is finished
                 await self._require_budget(caller, rerank, groups)
             with (
                 CountedFacets(self._store, request, list(settings), selection)

@@ -55,14 +55,11 @@ class ConcurrencyLimit:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._limit = float(_MIN_CONCURRENCY)
+        self.value = _MIN_CONCURRENCY
+        """Current limit, in requests."""
         self._least: dict[str, float] = {}
         self._least_before: dict[str, float] = {}
         self._forget_at = clock() + _FORGET_SECONDS
-
-    @property
-    def value(self) -> int:
-        """Current limit, in requests."""
-        return int(self._limit)
 
     def observe(self, method: str, seconds: float, under_way: int) -> None:
         """Record the duration of a request, one of `under_way` at its end."""
@@ -76,6 +73,7 @@ class ConcurrencyLimit:
             self._limit = max(_MIN_CONCURRENCY, self._limit - 1 / self._limit)
         elif queued < _QUEUED_LITTLE and under_way >= self._limit / 2:
             self._limit = min(_MAX_CONCURRENCY, self._limit + 1 / self._limit)
+        self.value = int(self._limit)
 
 
 _admissions: Final[WeakSet["Admission"]] = WeakSet()

@@ -207,9 +207,9 @@ def _counted(stream: Behavior) -> Behavior:
 async def _translated(method: str, work: Behavior, request: Any, context: Context) -> Any:
     """Return the response of `work`, or end the call with the status of its error."""
     try:
-        if isinstance(request, AsyncIterator):
-            return await work(_decoded_requests(request), context)
-        return await work(_decoded_request(request), context)
+        if request is _UNDECODABLE:
+            raise _undecodable()
+        return await work(request, context)
     except grpc.aio.AbortError:
         raise
     except GroundlineError as error:
@@ -258,12 +258,11 @@ def _as_answering_coroutine(
     """Wrap a servicer's own method, which runs while it has a `place`. `beating` returns the writer of a
     stream's responses if the stream has to be kept alive. `can_be_dry`: whether requests have a `dry_run`."""
     behavior = _behavior_of(handler)
-    # A stream may ask the database for as long as something moves on it.
-    counts_waits = not (handler.request_streaming or handler.response_streaming)
+    is_stream = handler.request_streaming or handler.response_streaming
 
     async def answer(request: Any, context: Context) -> Any:
-        if counts_waits:
-            request_context.count_waits()
+        if is_stream:  # which may ask the database for as long as something moves on it
+            request_context.wait_in_stream()
         if can_be_dry and request.dry_run:
             context.set_trailing_metadata(_DRY_RUN)
         transcoded = request_context.is_transcoded()
@@ -271,7 +270,7 @@ def _as_answering_coroutine(
         acknowledgement = None if transcoded else _Acknowledgement(context)
         try:
             async with place():
-                outcome = behavior(request, context)
+                outcome = behavior(_decoded(request) if handler.request_streaming else request, context)
                 if inspect.isasyncgen(outcome):
                     async with aclosing(outcome) as responses:
                         await _write_all(responses, context, acknowledgement, beating)
@@ -397,17 +396,15 @@ def _decoding(deserialize: Callable[[bytes], Any] | None) -> Callable[[bytes], A
     return decode
 
 
-def _decoded_request(request: Any) -> Any:
-    if request is _UNDECODABLE:
-        raise InvalidArgumentError(
-            (), reason="MALFORMED_REQUEST", message="the request is not a valid message"
-        )
-    return request
+def _undecodable() -> InvalidArgumentError:
+    return InvalidArgumentError((), reason="MALFORMED_REQUEST", message="the request is not a valid message")
 
 
-async def _decoded_requests(requests: AsyncIterator[Any]) -> AsyncIterator[Any]:
+async def _decoded(requests: AsyncIterator[Any]) -> AsyncIterator[Any]:
     async for request in requests:
-        yield _decoded_request(request)
+        if request is _UNDECODABLE:
+            raise _undecodable()
+        yield request
 
 
 def _with_behavior(handler: Handler, behavior: Behavior) -> Handler:

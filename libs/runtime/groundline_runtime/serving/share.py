@@ -14,13 +14,14 @@ _STARVED: Final = 0.3
 _SHRINKING: Final = 0.7
 _MIN_SHARE: Final = 1
 _MAX_SHARE: Final = 1_024
+_SCHEDULED: Final = Path("/proc/thread-self/schedstat")
 
 
 def processor_wait_seconds() -> float:
     """Return the time that the current thread has waited for a processor in its life, in seconds; 0 where the
     system does not count it."""
     try:
-        _, waited, _ = Path("/proc/thread-self/schedstat").read_text().split()
+        _, waited, _ = _SCHEDULED.read_bytes().split()
     except OSError:
         return 0.0
     return int(waited) / 1e9

@@ -30,7 +30,7 @@ class RecentUse:
 
     def of(self, client: str) -> float:
         """Return the seconds that a client has lately used."""
-        return float(2 ** (self.level(client) - self._passed()))
+        return float(2 ** (self.level(client) - self.clock() / self._half_life_seconds))
 
     def of_all(self) -> Mapping[str, float]:
         """Return the seconds of each client that has used any."""
@@ -38,10 +38,6 @@ class RecentUse:
 
     def add(self, client: str, seconds: float) -> None:
         """Charge a client."""
-        passed = self._passed()
+        passed = self.clock() / self._half_life_seconds
         if used := 2 ** (self._levels.get(client, -math.inf) - passed) + seconds:
             self._levels[client] = math.log2(used) + passed
-
-    def _passed(self) -> float:
-        """Return the number of half-lives since the clock's zero."""
-        return self.clock() / self._half_life_seconds

@@ -3,11 +3,11 @@
 import asyncio
 import re
 from collections.abc import Awaitable, Callable
-from types import TracebackType
 from typing import Final
 
 import asyncpg
 from groundline_database import Acquired, Connection, Pool
+from groundline_database.errors import raise_translated
 from groundline_runtime.errors import UnavailableError
 
 from groundline_retriever.adapters.postgres.standbys import Standbys
@@ -48,16 +48,13 @@ class Reads:
     def connection(self) -> Acquired:
         """Provide a connection to the primary. Raises UnavailableError also for a missing table or index: it
         was dropped with its collection, or replaced by a re-index, at this moment."""
-        return _Acquired(self._pool)
+        return Acquired(self._pool, _raise_translated)
 
 
-class _Acquired(Acquired):
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await super().__aexit__(kind, error, traceback)
-        if isinstance(error, (asyncpg.UndefinedTableError, asyncpg.UndefinedObjectError)):
-            raise collection_changed() from None
+def _raise_translated(error: BaseException) -> None:
+    if isinstance(error, (asyncpg.UndefinedTableError, asyncpg.UndefinedObjectError)):
+        raise collection_changed() from None
+    raise_translated(error)
 
 
 def collection_changed() -> UnavailableError:

@@ -35,8 +35,8 @@ MAX_SPAN: Final = 100_000
 # statement decides whether the collection may be read, and its partition is the one in use.
 _FETCH: Final = """
     SELECT wanted.chunk_id AS wanted_id, k.xmin AS version, {vector}, {lines} AS lines,
-        c.chunk_id, d.collection_id, c.document_id, c.chunk_index, c.original_text, c.context_annotation,
-        d.title, d.uri, c.source_type, d.mime_type, c.start_offset, c.end_offset,
+        c.chunk_id, d.collection_id, c.document_id::text, c.chunk_index, c.original_text,
+        c.context_annotation, d.title, d.uri, c.source_type, d.mime_type, c.start_offset, c.end_offset,
         c.metadata::text, c.update_time, d.has_original, {revision}
     FROM {table} wanted
     JOIN {table} c ON c.partition_id = wanted.partition_id AND {place}
@@ -153,8 +153,8 @@ async def _fetched_from(
     principals: Sequence[str],
     as_of: datetime | None,
 ) -> list[FetchedChunk]:
-    """Read the wanted chunks of the collections whose partition, by a column of `collections`, is given; one
-    statement for each partition."""
+    """Read the wanted chunks of the collections whose partition, by a column of `collections`, is given, each
+    with those next to it; one statement for each partition, and none in a dropped table."""
     groups: dict[tuple[int, tuple[str, str, str, str]], list[Wanted]] = defaultdict(list)
     for each in wanted:
         if each.collection_id in partitions:
@@ -167,7 +167,14 @@ async def _fetched_from(
             groups[partitions[each.collection_id], shape].append(each)
     fetched: list[FetchedChunk] = []
     for (partition_id, shape), group in groups.items():
-        fetched += await _fetched(connection, partition_id, shape, group, principals, as_of)
+        statement = _statement(partition_id, shape, is_past=as_of is not None)
+        chunk_ids = [chunk_id for each in group for chunk_id in each.chunk_ids]
+        names = [each.collection_id for each in group]
+        arguments = (principals, chunk_ids, names) if as_of is None else (principals, chunk_ids, names, as_of)
+        try:
+            fetched += found_chunks(await connection.fetch(statement, *arguments))
+        except asyncpg.UndefinedTableError:
+            continue
     return fetched
 
 
@@ -190,35 +197,10 @@ def chunks_around(with_parents: bool, distance: int) -> tuple[str, str]:
     return f"{distance:d}", f"{distance:d}"
 
 
-async def _fetched(
-    connection: Connection,
-    partition_id: int,
-    shape: tuple[str, str, str, str],
-    wanted: Sequence[Wanted],
-    principals: Sequence[str],
-    as_of: datetime | None,
-) -> Sequence[FetchedChunk]:
-    """Read the wanted chunks, each with those next to it; none in a dropped table.
-
-    `shape` is the SQL of which chunks come with a wanted one, of its vector, of lines, and the column of
-    `collections` that names the partition.
-    """
-    statement = _statement(partition_id, shape, is_past=as_of is not None)
-    try:
-        rows = await connection.fetch(
-            statement,
-            principals,
-            [chunk_id for each in wanted for chunk_id in each.chunk_ids],
-            [each.collection_id for each in wanted],
-            *([] if as_of is None else [as_of]),
-        )
-    except asyncpg.UndefinedTableError:
-        return ()
-    return found_chunks(rows)
-
-
 @lru_cache(maxsize=1000)
 def _statement(partition_id: int, shape: tuple[str, str, str, str], *, is_past: bool) -> str:
+    """Return the statement for a partition. `shape` is the SQL of which chunks come with a wanted one, of its
+    vector, of lines, and the column of `collections` that names the partition."""
     place, vector_column, lines, column = shape
     return _FETCH.format(
         table=f"chunks_p{partition_id:d}",
