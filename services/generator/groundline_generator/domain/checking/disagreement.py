@@ -19,12 +19,21 @@ from groundline_generator.domain.checking.statements import (
     REASON,
     WORD,
     Asked,
+    Held,
     Statement,
     conditions,
     forms_of,
     is_said,
 )
-from groundline_generator.domain.checking.values import TITLES, Value, asked_unit, persons, values
+from groundline_generator.domain.checking.values import (
+    AFTER,
+    ORDINALS,
+    TITLES,
+    Value,
+    asked_unit,
+    persons,
+    values,
+)
 from groundline_generator.domain.checking.wording import WordedText
 from groundline_generator.domain.signs import quantities
 
@@ -62,6 +71,8 @@ def _stated_otherwise(asked: Asked, ours: Statement, theirs: Statement) -> tuple
     if not inside or inside.isdisjoint(asked.inside(ours)):
         return None
     own, other = asked.held(ours, asked.inside(ours)), asked.held(theirs, inside)
+    if _goes_on(asked, ours, pair[0], own) or _goes_on(asked, theirs, pair[1], other):
+        return None
     if not asked.is_told_by(own.everywhere & other.everywhere):
         return None
     if not (own.inside <= asked.free | other.everywhere and other.inside <= asked.free | own.everywhere):
@@ -73,6 +84,16 @@ def _stated_otherwise(asked: Asked, ours: Statement, theirs: Statement) -> tuple
     if not is_of_one_matter(asked, first, second, ours, theirs, pair):
         return None
     return pair[0].shown, pair[1].shown
+
+
+def _goes_on(asked: Asked, one: Statement, value: Value, held: Held) -> bool:
+    """Tell whether a sentence goes on to another thing than the one before it, which states a value of its
+    own: after "The chapel was built in 1712" the year of the school."""
+    before = one.about.removeprefix(one.above)
+    if all(each.kind != value.kind for each in values(before)):
+        return False
+    without = asked.held(one._replace(around=content_terms(one.above, one.language)), held.inside)
+    return not held.everywhere - without.everywhere <= asked.free
 
 
 def _pair(asked: Asked, ours: Statement, theirs: Statement) -> tuple[Value, Value] | None:
@@ -114,7 +135,7 @@ def _other_name(asked: Asked, ours: Statement, theirs: Statement) -> tuple[Value
     pair = []
     for each in (ours, theirs):
         if asked.thing is not None:
-            found = [match[1] for match in asked.thing.finditer(each.text)]
+            found = [match[match.lastgroup or 0] for match in asked.thing.finditer(each.text)]
         else:
             found = [one for one in persons(each.text, known) if _is_name(one, each.language)]
         if len(set(found)) != 1:
@@ -122,7 +143,10 @@ def _other_name(asked: Asked, ours: Statement, theirs: Statement) -> tuple[Value
         start = each.text.find(found[0])
         pair.append(Value("name", 0, 0, found[0], start, start + len(found[0])))
     first, second = pair
-    words = (frozenset(each.shown.casefold().split()) - TITLES for each in pair)
+    words = (
+        frozenset(ORDINALS.get(word, word) for word in each.shown.casefold().split()) - TITLES
+        for each in pair
+    )
     return (first, second) if next(words).isdisjoint(next(words)) else None
 
 
@@ -150,9 +174,11 @@ def _apart(asked: Asked, ours: Statement, theirs: Statement) -> tuple[Value, Val
     )
     wanted = asked_unit(asked.text)
     found = []
-    for kind in {each.kind for each in own} & {each.kind for each in other}:
-        if (wanted and kind != wanted[1]) or (not wanted and not _answers(kind, asked.kinds)):
-            continue
+    common = {each.kind for each in own} & {each.kind for each in other}
+    kinds = {kind for kind in common if (kind == wanted[1] if wanted else _answers(kind, asked.kinds))}
+    if not kinds and "date" in asked.kinds and all(AFTER.search(each.text) for each in (ours, theirs)):
+        kinds = common & {"duration"}
+    for kind in kinds:
         left, right = ([each for each in values_ if each.kind == kind] for values_ in (own, other))
         if asked.is_of_limit:
             left, right = ([each._replace(bound="") for each in side] for side in (left, right))

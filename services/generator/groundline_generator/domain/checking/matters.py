@@ -4,13 +4,22 @@ Neither is of another name, year, model, part or condition, nor of something nar
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from groundline_language.terms import content_terms
 
-from groundline_generator.domain.checking.statements import Asked, Statement, conditions, forms_of, is_said
+from groundline_generator.domain.checking.differences import OPPOSITES
+from groundline_generator.domain.checking.statements import (
+    WORD,
+    Asked,
+    Statement,
+    conditions,
+    forms_of,
+    is_said,
+)
 from groundline_generator.domain.checking.values import DOCUMENTS, PART, Value, values
+from groundline_generator.domain.reading import read
 from groundline_generator.domain.signs import UNITS, beginning, designations, names, words
 
 VALUE: Final = "\N{OBJECT REPLACEMENT CHARACTER}"
@@ -18,7 +27,8 @@ VALUE: Final = "\N{OBJECT REPLACEMENT CHARACTER}"
 
 _QUALIFIER: Final = re.compile(
     r"\b(?:of|for|on|in|at|with|from|during|under|für|bei|beim|in|im|an|am|von|vom|mit|des|der|zum|zur|während)\s+"
-    r"(?:(?:the|an?|all|each|every|any|dem|den|der|das|die|eine[mnrs]?|jede[mnrs]?|allen?)\s+)?([^\W\d_]+)",
+    r"(?:(?:the|an?|all|each|every|any|dem|den|der|das|die|eine[mnrs]?|jede[mnrs]?|allen?)\s+)?"
+    r"(?!(?:times?|once|least|most|all|total|average|present|moment|schnitt|jahr|year)\b)([^\W\d_]+)",
     re.IGNORECASE,
 )
 
@@ -60,6 +70,8 @@ _DATED: Final = re.compile(
 )
 """From when on a document holds."""
 
+_DAYS: Final = frozenset({"date", "year"})
+
 _CAPITALIZED: Final = re.compile(r"\b[A-ZÄÖÜ][^\W\d_]{2,}|\b[A-ZÄÖÜ]\b")
 _DESIGNATING: Final = re.compile(r"\b(?:\w*\d\w*|x{1,3}l|plus|pro|max|mini|lite)\b")
 """Words of a title that tell one model from another, in lower case."""
@@ -85,7 +97,7 @@ def is_of_one_matter(
 ) -> bool:
     """Tell whether two statements are of the same thing, time and condition; `first` and `second` are their
     parts that hold the values."""
-    if PART.search(first.text) or PART.search(second.text):
+    if PART.search(first.text) or PART.search(second.text) or _is_of_opposites(asked, first, second):
         return False
     if (
         not _same_rate(first, second)
@@ -100,9 +112,21 @@ def is_of_one_matter(
     return not any(
         _qualified(one, value, whole, asked)
         or _modified(one, whole, asked)
-        or _conditioned(one, whole, asked)
+        or _conditioned(one, value, whole, asked)
         for one, value, whole in ((first, pair[0], theirs), (second, pair[1], ours))
     )
+
+
+def _is_of_opposites(asked: Asked, first: Statement, second: Statement) -> bool:
+    """Tell whether either statement is of the opposite of what the question asks about: "the small hall"."""
+    wanted = frozenset(map(str.lower, WORD.findall(asked.text)))
+    for each in (first, second):
+        said = frozenset(map(str.lower, WORD.findall(each.text))) - asked.statuses.keys()
+        if any(
+            wanted & OPPOSITES.get(word, frozenset()) and not said & wanted & OPPOSITES[word] for word in said
+        ):
+            return True
+    return False
 
 
 def _are_siblings(asked: Asked, ours: Statement, theirs: Statement) -> bool:
@@ -151,10 +175,18 @@ def _same_years(ours: Statement, theirs: Statement, pair: tuple[Value, Value]) -
     if pair[0].kind == "year":
         return True
     own, other = (
-        frozenset(_YEAR.findall(f"{each.above} {each.text}")).union(_DATED.findall(each.passage.text))
-        for each in (ours, theirs)
+        frozenset(_YEAR.findall(f"{each.above} {each.text}")).union(_dated(each)) for each in (ours, theirs)
     )
     return own == other or not own.isdisjoint(other)
+
+
+def _dated(statement: Statement) -> Iterator[str]:
+    """Yield the years from which on a statement holds, by the sentence before it, or by one that states
+    nothing else."""
+    yield from _DATED.findall(statement.about)
+    for each in read(statement.passage.text).sentences(statement.language):
+        if (found := _DATED.findall(each.text)) and _DAYS.issuperset(one.kind for one in values(each.text)):
+            yield from found
 
 
 def names_the_same(
@@ -204,9 +236,14 @@ def _qualified(one: Statement, value: Value, whole: Statement, asked: Asked) -> 
     return _is_more(of, one, whole, asked)
 
 
-def _conditioned(one: Statement, whole: Statement, asked: Asked) -> bool:
+def _conditioned(one: Statement, value: Value, whole: Statement, asked: Asked) -> bool:
     """Tell whether one statement holds at some other value: "at 80 °C", "nach 5 Jahren"."""
-    at = [each for each in values(one.text) if _AT.search(one.text, 0, each.start)]
+    # "On Mondays from 8 a.m." tells more of the same time.
+    at = [
+        each
+        for each in values(one.text)
+        if _AT.search(one.text, 0, each.start) and not {each.kind, value.kind} <= _TIMES
+    ]
     known = [*asked.values, *values(f"{whole.about} {whole.text}")] if at else []
     return any(not any(each.kind == other.kind for other in known) for each in at)
 

@@ -12,8 +12,10 @@ from groundline_language.terms import content_terms
 
 from groundline_generator.domain.checking.differences import OPPOSITES
 from groundline_generator.domain.checking.values import (
+    BEFORE_NOUN,
     LIMIT,
     NOUNS,
+    ORDINALS,
     REPHRASED,
     Value,
     asked_unit,
@@ -34,11 +36,8 @@ _REMEMBERED_QUESTIONS: Final = 32
 
 _MINIMUM_COMMON: Final = 2
 _AUXILIARY: Final = re.compile(
-    r"\b(?:do|does|did|wird|werden|wurden?|muss|müssen|soll|sollen|kann|können|darf|dürfen)\b"
+    r"\b(?:do|does|did|can|could|may|must|should|will|ist|sind|hat|haben|wird|werden|wurden?|muss|müssen|soll|sollen|kann|können|darf|dürfen)\b"
 )
-_BEFORE_NOUN: Final = frozenset({"a", "an", "the", "of", "for", "in", "on", "at", "per"})
-"""Words behind which the last one of a question is a noun."""
-
 # "may you drive" and "are refunded" have verbs, "the Polyglot app" the kind of thing that the name is of.
 _REPHRASED: Final = re.compile(
     r"\b(?:[Ii]|you|we|one|they)\s+([a-z]+)\b|(?<=\s)[A-Z][\w-]+\s+([a-z]+)\b|\b([a-z]+ed)\b"
@@ -64,6 +63,8 @@ _YES_OR_NO: Final = re.compile(
     r"|muss|müssen|soll|hat|haben|wird|werden|gibt|bleibt|bleiben)\b",
     re.IGNORECASE,
 )
+_MAY: Final = re.compile(r"\s*(?:may|can|is it|darf|dürfen|kann|können)\b", re.IGNORECASE)
+_PERMITTED: Final = ("allowed", "erlaubt")
 _WHICH: Final = re.compile(r"\b(?:which|what|welche[mnrs]?)\s([^\W\d_]+)", re.IGNORECASE)
 _DIGIT: Final = re.compile(r"\d")
 _NUMBERED: Final = frozenset(
@@ -132,7 +133,7 @@ class Asked(NamedTuple):
     statuses: Mapping[str, bool]
     """Words that answer it by yes, and their opposites, which answer it by no."""
     thing: re.Pattern[str] | None
-    """A name behind the kind of thing that it asks for: "room 4", "Raum Birke"."""
+    """A name beside the kind of thing that it asks for: "room 4", "Raum Birke", "second floor"."""
     values: Sequence[Value]
     language: str | None
     forms: Mapping[str | None, Mapping[str, frozenset[str]]]
@@ -168,7 +169,7 @@ class Asked(NamedTuple):
             LIMIT.search(query) is not None,
             conditions(query),
             kinds,
-            _statuses(query),
+            _statuses(query, language),
             _thing(query) if kinds is None else None,
             values(query),
             language,
@@ -205,11 +206,13 @@ class Asked(NamedTuple):
         )
 
 
-def _statuses(query: str) -> Mapping[str, bool]:
+def _statuses(query: str, language: str | None) -> Mapping[str, bool]:
     found: dict[str, bool] = {}
     if _YES_OR_NO.match(query) is None:
         return found
-    for word in map(str.casefold, WORD.findall(query)):
+    # The German pronoun "man" has no opposite.
+    words = [word for word in map(str.casefold, WORD.findall(query)) if content_terms(word, language)]
+    for word in (*words, *(_PERMITTED if _MAY.match(query) else ())):
         for opposite in OPPOSITES.get(word, ()):
             found |= dict.fromkeys(OPPOSITES[opposite], True) | {opposite: False}
     return found
@@ -217,7 +220,12 @@ def _statuses(query: str) -> Mapping[str, bool]:
 
 def _thing(query: str) -> re.Pattern[str] | None:
     found = _WHICH.search(query)
-    return re.compile(rf"\b(?i:{found[1]})\s([A-ZÄÖÜ\d][\w-]*)") if found else None
+    if found is None:
+        return None
+    return re.compile(
+        rf"\b(?i:{found[1]})\s(?P<name>[A-ZÄÖÜ\d][\w-]*)"
+        rf"|\b(?i:(?P<ordinal>{'|'.join(ORDINALS)})[nmrs]?|(?P<number>\d+)\.)\s+\w*(?i:{found[1]})"
+    )
 
 
 def _rephrased(query: str, language: str | None) -> str:
@@ -227,7 +235,7 @@ def _rephrased(query: str, language: str | None) -> str:
     found = [match[match.lastindex or 0] for match in _REPHRASED.finditer(query) if is_english]
     # "What torque do the screws need?", "Wie werden die Schrauben angezogen?": German nouns have a capital.
     *before, last = query.rstrip(" ?.!").split(" ")
-    if last.islower() and before and before[-1] not in _BEFORE_NOUN and _AUXILIARY.search(" ".join(before)):
+    if last.islower() and before and before[-1] not in BEFORE_NOUN and _AUXILIARY.search(" ".join(before)):
         found.append(last)
     if unit := asked_unit(query):
         found.append(unit[2])

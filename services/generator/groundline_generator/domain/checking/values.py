@@ -33,7 +33,7 @@ def _choice(key: str) -> frozenset[str]:
 
 
 _ROUGH, _TO, _BETWEEN, _AND, _CLOCK = map(_choice, ("rough", "to", "between", "and", "clock"))
-_AT_LEAST, _AT_MOST = _choice("at_least"), _choice("at_most")
+_AT_LEAST, _AT_MOST, BEFORE_NOUN = map(_choice, ("at_least", "at_most", "before_noun"))
 _NUMBERED: Final = {
     name: number for number, names in enumerate(_WORDS["weekdays"].split()) for name in names.split("|")
 }
@@ -50,8 +50,8 @@ DOCUMENTS: Final = frozenset(
 NOUNS: Final = frozenset(_WORDS["verbs"].split())
 """The same as they are written; a German noun has to be one of them."""
 
-PART, LIMIT, _MOST, _LEAST = (
-    re.compile(_WORDS[key], re.IGNORECASE | re.VERBOSE) for key in ("part", "limit", "most", "least")
+PART, LIMIT, AFTER, _MOST, _LEAST = (
+    re.compile(_WORDS[key], re.IGNORECASE | re.VERBOSE) for key in ("part", "limit", "after", "most", "least")
 )
 _TIMES: Final = {
     name: float(count) for count, names in enumerate(_WORDS["times"].split(), 1) for name in names.split("|")
@@ -60,9 +60,15 @@ _MULTIPLIED, _PER, _EVERY = map(_choice, ("multiplied", "per", "every"))
 _OFTEN: Final[Mapping[str, str]] = {
     word: unit for unit, words in _WORDS_OF["often"].items() for word in words.split()
 }
+ORDINALS: Final = {
+    name: str(number)
+    for number, names in enumerate(_WORDS["ordinals"].split(), 1)
+    for name in names.split("|")
+}
 TITLES: Final = _choice("titles")
 """Words before the names of persons, in lower case."""
 
+_AT_WORK: Final = tuple(_WORDS["at_work"].split())
 _COMPOUNDS: Final = tuple(_WORDS["compounds"].split())
 
 _ASKS: Final = tuple(
@@ -70,7 +76,7 @@ _ASKS: Final = tuple(
     for each in _WORDS_OF["asks"]
 )
 
-_COUNTS: Final = re.compile(r"\b(?:how many|wie ?viele?)\s+(?P<unit>[^\W\d_]+)", re.IGNORECASE)
+_COUNTS: Final = re.compile(r"\b(?:how many|wie ?viele?n?)\s+(?P<unit>[^\W\d_]+)", re.IGNORECASE)
 
 _TOKEN: Final = re.compile(
     r"(?P<number>\d+(?:[.,:]\d+)*)|(?P<word>[ap]\.m\b\.?|[^\W\d_]+(?:['’.-][^\W\d_]+)*[²³]?|°[CF]?)|(?P<mark>[^\w\s])"
@@ -87,6 +93,9 @@ _PREPOSITIONS: Final = frozenset({"at", "by", "with", "bei", "mit", "um", "von"}
 _HALVES: Final = {"am": 0, "pm": 12}
 _LONGEST_MONTH: Final = 31
 _HOURS_OF_DAY: Final = 24
+_LONG: Final = 4
+"""Minimum letters of words that count a unit of time; shorter ones may only join others."""
+
 _ROUGHLY: Final = 0.1
 """Share by which a value that is said to be rough may be off."""
 
@@ -251,7 +260,10 @@ def _value_at(tokens: Sequence[_Token], place: int) -> tuple[Value | None, int]:
     if beyond and beyond.folded in UNITS:
         after, following = after + 1, beyond
     counted = UNITS.get(following.folded) if following else None
-    if counted is None and following and following.text[0].isupper():
+    last = _at(tokens, after + 1)
+    if counted is None and following and last and _is_duration(following, last):
+        after, counted = after + 1, UNITS[last.folded]
+    elif counted is None and following and following.text[0].isupper():
         counted = _of_compound(following.folded)
     if counted:
         return _measured(tokens, place, number, counted, start, after + 1)
@@ -307,10 +319,22 @@ def _date(tokens: Sequence[_Token], place: int, number: float) -> tuple[Value, i
     return Value("date", day, day, shown, tokens[first].start, tokens[after - 1].end), after
 
 
+def _is_duration(first: _Token, last: _Token) -> bool:
+    """Tell whether two words behind a number count a unit of time: "calendar days", and not "working
+    days"."""
+    is_own = not first.folded.startswith(_AT_WORK) and first.folded not in _EVERY
+    is_long = min(len(first.text), len(last.text)) >= _LONG
+    return (
+        first.text.islower()
+        and is_own
+        and is_long
+        and _DIMENSIONS.get(UNITS.get(last.folded, ""), "?")[0] == "duration"
+    )
+
+
 def _of_compound(word: str) -> str | None:
     end = next((each for each in _COMPOUNDS if word.endswith(each) and word != each), None)
-    # Days of work are not days of the calendar.
-    return UNITS[end] if end and not word.startswith(("arbeit", "werk")) else None
+    return UNITS[end] if end and not word.startswith(_AT_WORK) else None
 
 
 def _word_before(tokens: Sequence[_Token], place: int) -> str:
@@ -351,7 +375,7 @@ def _clock(tokens: Sequence[_Token], place: int, number: float) -> tuple[Value, 
     if following not in _HALVES and following not in _CLOCK and ":" not in token.text:
         return None
     # In German "am" is a word before a day; times of day have "Uhr" there.
-    is_day = beyond is not None and beyond.text[0].isupper() and beyond.folded not in _NUMBERED
+    is_day = beyond is not None and beyond.text.istitle() and beyond.folded not in _NUMBERED
     if next_ and next_.text == "am" and is_day:
         return None
     hour = int(parts[1]) if parts else int(number)
