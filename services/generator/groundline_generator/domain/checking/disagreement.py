@@ -143,11 +143,9 @@ def _other_name(asked: Asked, ours: Statement, theirs: Statement) -> tuple[Value
         start = each.text.find(found[0])
         pair.append(Value("name", 0, 0, found[0], start, start + len(found[0])))
     first, second = pair
-    words = (
-        frozenset(ORDINALS.get(word, word) for word in each.shown.casefold().split()) - TITLES
-        for each in pair
-    )
-    return (first, second) if next(words).isdisjoint(next(words)) else None
+    own, other = (frozenset(each.shown.casefold().split()) - TITLES for each in pair)
+    numbers = [{str(ORDINALS.get(word, word)) for word in each} for each in (own, other)]
+    return (first, second) if numbers[0].isdisjoint(numbers[1]) else None
 
 
 def _is_name(words: str, language: str | None) -> bool:

@@ -120,13 +120,13 @@ def is_of_one_matter(
 def _is_of_opposites(asked: Asked, first: Statement, second: Statement) -> bool:
     """Tell whether either statement is of the opposite of what the question asks about: "the small hall"."""
     wanted = frozenset(map(str.lower, WORD.findall(asked.text)))
-    for each in (first, second):
-        said = frozenset(map(str.lower, WORD.findall(each.text))) - asked.statuses.keys()
-        if any(
-            wanted & OPPOSITES.get(word, frozenset()) and not said & wanted & OPPOSITES[word] for word in said
-        ):
-            return True
-    return False
+    spoken = (frozenset(map(str.lower, WORD.findall(each.text))) for each in (first, second))
+    found = (
+        (said, wanted & OPPOSITES.get(one, frozenset()))
+        for said in spoken
+        for one in said - asked.statuses.keys()
+    )
+    return any(opposed and said.isdisjoint(opposed) for said, opposed in found)
 
 
 def _are_siblings(asked: Asked, ours: Statement, theirs: Statement) -> bool:
@@ -239,11 +239,8 @@ def _qualified(one: Statement, value: Value, whole: Statement, asked: Asked) -> 
 def _conditioned(one: Statement, value: Value, whole: Statement, asked: Asked) -> bool:
     """Tell whether one statement holds at some other value: "at 80 °C", "nach 5 Jahren"."""
     # "On Mondays from 8 a.m." tells more of the same time.
-    at = [
-        each
-        for each in values(one.text)
-        if _AT.search(one.text, 0, each.start) and not {each.kind, value.kind} <= _TIMES
-    ]
+    alike = _TIMES if value.kind in _TIMES else ()
+    at = [each for each in values(one.text) if each.kind not in alike and _AT.search(one.text, 0, each.start)]
     known = [*asked.values, *values(f"{whole.about} {whole.text}")] if at else []
     return any(not any(each.kind == other.kind for other in known) for each in at)
 

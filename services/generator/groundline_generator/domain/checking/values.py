@@ -34,9 +34,15 @@ def _choice(key: str) -> frozenset[str]:
 
 _ROUGH, _TO, _BETWEEN, _AND, _CLOCK = map(_choice, ("rough", "to", "between", "and", "clock"))
 _AT_LEAST, _AT_MOST, BEFORE_NOUN = map(_choice, ("at_least", "at_most", "before_noun"))
-_NUMBERED: Final = {
-    name: number for number, names in enumerate(_WORDS["weekdays"].split()) for name in names.split("|")
-}
+
+
+def _numbers(key: str, first: int = 1) -> dict[str, int]:
+    return {
+        name: number for number, names in enumerate(_WORDS[key].split(), first) for name in names.split("|")
+    }
+
+
+_NUMBERED: Final = _numbers("weekdays", 0)
 REPHRASED: Final = frozenset(
     chain.from_iterable(content_terms(_WORDS["verbs"], each) for each in ("english", "german"))
 )
@@ -53,18 +59,12 @@ NOUNS: Final = frozenset(_WORDS["verbs"].split())
 PART, LIMIT, AFTER, _MOST, _LEAST = (
     re.compile(_WORDS[key], re.IGNORECASE | re.VERBOSE) for key in ("part", "limit", "after", "most", "least")
 )
-_TIMES: Final = {
-    name: float(count) for count, names in enumerate(_WORDS["times"].split(), 1) for name in names.split("|")
-}
+_TIMES: Final = _numbers("times")
 _MULTIPLIED, _PER, _EVERY = map(_choice, ("multiplied", "per", "every"))
 _OFTEN: Final[Mapping[str, str]] = {
     word: unit for unit, words in _WORDS_OF["often"].items() for word in words.split()
 }
-ORDINALS: Final = {
-    name: str(number)
-    for number, names in enumerate(_WORDS["ordinals"].split(), 1)
-    for name in names.split("|")
-}
+ORDINALS: Final = _numbers("ordinals")
 TITLES: Final = _choice("titles")
 """Words before the names of persons, in lower case."""
 
