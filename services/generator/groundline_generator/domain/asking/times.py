@@ -79,6 +79,7 @@ _VALID: Final = pattern_of("valid", flags=re.VERBOSE)
 _EARLIER: Final = pattern_of("earlier", flags=re.VERBOSE)
 _LATER: Final = pattern_of("later", flags=re.VERBOSE)
 _CHANGE: Final = pattern_of("change", flags=re.VERBOSE)
+_FROM_TO: Final = pattern_of("from_to", flags=re.VERBOSE)
 _CHANGES_IT: Final = pattern_of("changes_it", flags=re.VERBOSE)
 _WHEN: Final = pattern_of("when", flags=re.VERBOSE)
 _PAST: Final = pattern_of("past", flags=re.VERBOSE)
@@ -213,6 +214,7 @@ def _told(sentence: str, known: Period | None, today: date) -> tuple[Told, Perio
     named = list(named_times(sentence))
     changes = _CHANGE.search(sentence) is not None
     periods: list[Period] = []
+    tells_both = changes and _FROM_TO.search(sentence) is not None
     marks: list[tuple[int, _Named | str]] = [(one.start, one) for one in named]
     for kind, pattern in (("earlier", _EARLIER), ("later", _LATER), ("now", _NOW)):
         marks.extend((match.start(), kind) for match in pattern.finditer(sentence))
@@ -230,7 +232,8 @@ def _told(sentence: str, known: Period | None, today: date) -> tuple[Told, Perio
                 if is_followed:
                     periods.pop()
             is_point = period == mark.days
-            periods.append(Period(period.start, date.max) if changes and is_point else period)
+            start = date.min if tells_both and period.start.year == period.end.year else period.start
+            periods.append(Period(start, date.max) if changes and is_point else period)
             last = told_last = mark.period
         elif mark == "now":
             periods.append(Period(today, date.max))
