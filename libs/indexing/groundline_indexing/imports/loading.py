@@ -191,9 +191,10 @@ async def _load_all(
     missing = [batch for batch in batches if batch.number not in loaded]
     size = sum(batch.size for batch in batches)
     done = size - sum(batch.size for batch in missing)
-    executor = ProcessPoolExecutor(
-        processes, multiprocessing.get_context("spawn"), initializer=_begin, initargs=(settings, opened)
-    )
+    # Forked from a process that has loaded this module: loading it takes longer than a small import.
+    forking = multiprocessing.get_context("forkserver")
+    forking.set_forkserver_preload([__name__])
+    executor = ProcessPoolExecutor(processes, forking, initializer=_begin, initargs=(settings, opened))
     try:
         on_progress(ImportProgress("loading", done, size, chunks))
         loop = asyncio.get_running_loop()
