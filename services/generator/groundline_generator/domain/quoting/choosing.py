@@ -43,10 +43,13 @@ def lead_of(ranked: Sequence[Candidate]) -> float | None:
     return None if second is None or not best.score else 1 - second / best.score
 
 
-def weigh_lead(ranked: Sequence[Candidate]) -> None:
+def weigh_lead(question: Question, ranked: Sequence[Candidate]) -> None:
     """Let the best sentence be more relevant if those of other passages stay far behind it, and less if they
-    do not: what many passages say as well as the best is what they all speak of, seldom what was asked."""
-    if ranked and (lead := lead_of(ranked)) is not None:
+    do not: what many passages say as well as the best is what they all speak of, seldom what was asked. In
+    another language than the question's all sentences score alike."""
+    if not ranked or is_other(question.language, ranked[0].language):
+        return
+    if (lead := lead_of(ranked)) is not None:
         shift = _LEAD_SHARE * (min(lead, _MAXIMUM_LEAD) - _USUAL_LEAD)
         ranked[0].relevance = max(0.0, min(ranked[0].relevance + shift, 1.0))
 

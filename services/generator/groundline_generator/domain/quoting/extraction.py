@@ -155,7 +155,7 @@ def _extracted(
     ranked = work.ranked(question := work.question(query))
     if sides and question.asks_degree:
         ranked = _on_both([work.question(side) for side in sides], question, ranked)
-    weigh_lead(ranked)
+    weigh_lead(question, ranked)
     is_read = bool(answerability and ranked and question.language == ranked[0].language in _READ)
     minimum = min_relevance - _MAXIMUM_SHIFT if is_read else min_relevance
     relevance = work.relevance(question, ranked, minimum)

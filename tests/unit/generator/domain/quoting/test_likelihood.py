@@ -46,9 +46,9 @@ def test_a_term_less_counts_for_less_between_languages() -> None:
     assert likelihood(question, passage(1, foreign, 0.8)) > likelihood(question, passage(1, own, 0.8))
 
 
-def relevance(*texts: str) -> float:
+def relevance(*texts: str, query: str = QUESTION) -> float:
     passages = [passage(number, text) for number, text in enumerate(texts, 1)]
-    return extract(QUESTION, passages, min_relevance=0.2, max_sentences=3).relevance
+    return extract(query, passages, min_relevance=0.2, max_sentences=3).relevance
 
 
 def test_a_sentence_far_before_those_of_other_passages_is_more_relevant() -> None:
@@ -57,3 +57,8 @@ def test_a_sentence_far_before_those_of_other_passages_is_more_relevant() -> Non
 
 def test_a_copy_of_a_sentence_counts_for_less_than_another_as_good() -> None:
     assert relevance(KEPT, AS_GOOD, OTHER) < relevance(KEPT, KEPT, OTHER)
+
+
+def test_between_languages_other_passages_make_a_sentence_no_less_relevant() -> None:
+    question = "Wie lange werden die Rechnungen im Archiv aufbewahrt?"
+    assert relevance(KEPT, AS_GOOD, query=question) >= relevance(KEPT, query=question)
