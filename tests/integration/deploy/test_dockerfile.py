@@ -25,7 +25,7 @@ from service_requirements import closure_of, directory, needs, normal
 
 START_SECONDS = 120
 DEFAULT = "gateway,reranker"
-CALLED = ("RETRIEVER", "RERANKER", "GENERATOR")
+CALLED = ("COORDINATOR", "RETRIEVER", "RERANKER", "GENERATOR", "INGESTOR")
 KEY = "a-key-of-the-image-test"
 BUILDING = {"ml-dtypes", "onnx", "pip", "safetensors"}
 """Packages that only building an image needs."""
@@ -97,7 +97,7 @@ async def test_it_is_built_and_runs_as_a_pod_runs_it(
         "GROUNDLINE_GATEWAY_PORT": str(unused_port),
         "GROUNDLINE_GATEWAY_API_KEYS": f'[{{"key": "{KEY}", "client": "test", "principals": ["user:a"]}}]',
         "GROUNDLINE_DRAIN_SECONDS": "0",
-        **{f"GROUNDLINE_COORDINATOR_{name}_TARGET": "127.0.0.1:9" for name in CALLED},
+        **{f"GROUNDLINE_{name}_TARGET": "127.0.0.1:9" for name in CALLED},
         **database,
     }
     async with (
