@@ -22,6 +22,7 @@ from groundline_runtime.serving.server import Application
 from groundline_tests.postgres import wait_for_no_disk
 from groundline_tests.programs import INSTALL, missing
 from groundline_tests.runtime import serve
+from groundline_validation import validate
 from hypothesis import HealthCheck, settings
 from pydantic import SecretStr
 
@@ -144,7 +145,7 @@ class BackgroundServer:
     """A grpc.aio server with the runtime's interceptors, on an event loop in a thread of its own."""
 
     def __init__(self, add_to_server: Callable[[Any, grpc.aio.Server], None], servicer: Any) -> None:
-        self._application = Application(services={"": lambda server: add_to_server(servicer, server)})
+        self._application = Application({"": lambda server: add_to_server(servicer, server)}, validate)
         self._address: Future[str] = Future()
         self._stop: Callable[[], object] = lambda: None
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="grpc-server")

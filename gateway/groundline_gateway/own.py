@@ -12,6 +12,7 @@ from groundline.v1 import administration_service_pb2_grpc
 from groundline_database import DatabaseSettings
 from groundline_runtime.serving.interceptors import server_interceptors
 from groundline_runtime.settings import SettingsError
+from groundline_validation import validate
 
 from groundline_gateway.administration.servicer import AdministrationServicer
 from groundline_gateway.reflection import add_reflection
@@ -30,7 +31,7 @@ async def answering(
     SettingsError if it cannot be created.
     """
     server = grpc.aio.server(
-        interceptors=server_interceptors(timeout_seconds), maximum_concurrent_rpcs=_MAX_STREAMS
+        interceptors=server_interceptors(timeout_seconds, validate), maximum_concurrent_rpcs=_MAX_STREAMS
     )
     if database is not None:
         servicer = AdministrationServicer(database)

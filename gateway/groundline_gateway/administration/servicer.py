@@ -10,7 +10,6 @@ import grpc
 from groundline.v1 import administration_service_pb2 as pb
 from groundline.v1 import administration_service_pb2_grpc
 from groundline_database import DatabaseSettings, Pool, open_pool, require_schema
-from groundline_validation import validate
 
 from groundline_gateway.administration.audit import AuditAdministration
 from groundline_gateway.administration.keys import KeyAdministration
@@ -39,14 +38,12 @@ class AdministrationServicer(administration_service_pb2_grpc.AdministrationServi
             yield pool
 
     async def ListApiKeys(self, request: pb.ListApiKeysRequest, context: Context) -> pb.ListApiKeysResponse:
-        validate(request)
         async with self._connected() as pool:
             return await KeyAdministration(KeyStore(pool)).list_keys(request)
 
     async def CreateApiKey(
         self, request: pb.CreateApiKeyRequest, context: Context
     ) -> pb.CreateApiKeyResponse:
-        validate(request)
         async with self._connected() as pool:
             response = await KeyAdministration(KeyStore(pool)).create(request)
         context.set_trailing_metadata(((_CREATED, f"key:{response.key.key_id}"),))
@@ -55,13 +52,11 @@ class AdministrationServicer(administration_service_pb2_grpc.AdministrationServi
     async def RevokeApiKey(
         self, request: pb.RevokeApiKeyRequest, context: Context
     ) -> pb.RevokeApiKeyResponse:
-        validate(request)
         async with self._connected() as pool:
             return await KeyAdministration(KeyStore(pool)).revoke(request)
 
     async def ListAuditEntries(
         self, request: pb.ListAuditEntriesRequest, context: Context
     ) -> pb.ListAuditEntriesResponse:
-        validate(request)
         async with self._connected() as pool:
             return await AuditAdministration(AuditStore(pool)).list_entries(request)

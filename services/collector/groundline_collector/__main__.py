@@ -11,6 +11,7 @@ from groundline.v1 import collector_service_pb2_grpc
 from groundline_extraction.readers.common import ReaderLimits
 from groundline_extraction.sandbox import Sandbox
 from groundline_runtime.serving.server import Application, run
+from groundline_validation import validate
 
 from groundline_collector.adapters.registry import SourceRegistry
 from groundline_collector.adapters.secrets import Secrets
@@ -44,7 +45,8 @@ async def wire(settings: CollectorSettings) -> AsyncIterator[Application]:
                 SERVICE: lambda server: collector_service_pb2_grpc.add_CollectorServiceServicer_to_server(
                     servicer, server
                 )
-            }
+            },
+            validate=validate,
         )
 
 

@@ -10,7 +10,6 @@ from groundline.v1 import collector_service_pb2 as pb
 from groundline.v1 import collector_service_pb2_grpc
 from groundline_runtime.context import give_place_back
 from groundline_runtime.serving.interceptors import write_response
-from groundline_validation import validate
 
 from groundline_collector.adapters.webhooks import WebhookSender
 from groundline_collector.ports import Sources, UndeliveredError
@@ -36,12 +35,10 @@ class CollectorServicer(collector_service_pb2_grpc.CollectorServiceServicer):
         await self._collecting.collect(Turns(requests, partial(write_response, context)))
 
     async def CheckSource(self, request: pb.CheckSourceRequest, context: Context) -> pb.CheckSourceResponse:
-        validate(request)
         self._sources.require_available(request.source)
         return pb.CheckSourceResponse()
 
     async def SendNotice(self, request: pb.SendNoticeRequest, context: Context) -> pb.SendNoticeResponse:
-        validate(request)
         try:
             await self._webhooks.send(request)
         except UndeliveredError as error:

@@ -20,6 +20,7 @@ from groundline_runtime.channels import service_channel
 from groundline_runtime.paging import PageTokens
 from groundline_runtime.quotas import Budgets
 from groundline_runtime.serving.server import Application
+from groundline_validation import validate
 
 from groundline_coordinator.adapters import generator, retriever
 from groundline_coordinator.adapters.postgres import PostgresCatalog, PostgresThreads
@@ -87,6 +88,7 @@ async def wire(settings: CoordinatorSettings) -> AsyncIterator[Application]:
                     servicer, server
                 )
             },
+            validate=validate,
             readiness={"database": lambda: require_schema(pool, SCHEMA)},
         )
 

@@ -19,7 +19,6 @@ from groundline_runtime.errors import Code, GroundlineError, InternalError
 from groundline_runtime.reasons import reason_value
 from groundline_runtime.serving.interceptors import INTERNAL_MESSAGE
 from groundline_runtime.serving.json_names import as_sent
-from groundline_validation import validate
 from opentelemetry import trace
 
 from groundline_coordinator.ports import Generator
@@ -64,7 +63,6 @@ class CoordinatorServicer(coordinator_service_pb2_grpc.CoordinatorServiceService
         self._max_waiting_characters = max_waiting_characters
 
     async def Chat(self, request: pb.ChatRequest, context: Context) -> AsyncIterator[pb.ChatResponse]:
-        validate(request)
         with self._quotas.answering(caller := current_caller()):
             turn = await self._chats.begin(caller, request, after=last_event_id())
             position = turn.position
@@ -81,12 +79,10 @@ class CoordinatorServicer(coordinator_service_pb2_grpc.CoordinatorServiceService
                 raise error from error.__cause__
 
     async def Answer(self, request: pb.AnswerRequest, context: Context) -> pb.AnswerResponse:
-        validate(request)
         with self._quotas.answering(caller := current_caller()):
             return await self._chats.answer(caller, request)
 
     async def Verify(self, request: pb.VerifyRequest, context: Context) -> AsyncIterator[pb.VerifyResponse]:
-        validate(request)
         with self._quotas.answering(caller := current_caller()):
             verification = await self._verifications.begin(caller, request)
             sequence = 0
@@ -101,33 +97,27 @@ class CoordinatorServicer(coordinator_service_pb2_grpc.CoordinatorServiceService
                 raise error from error.__cause__
 
     async def GetThread(self, request: pb.GetThreadRequest, context: Context) -> pb.GetThreadResponse:
-        validate(request)
         return await self._threads.get(current_caller(), request)
 
     async def ListThreads(self, request: pb.ListThreadsRequest, context: Context) -> pb.ListThreadsResponse:
-        validate(request)
         return await self._threads.list(current_caller(), request)
 
     async def UpdateThread(
         self, request: pb.UpdateThreadRequest, context: Context
     ) -> pb.UpdateThreadResponse:
-        validate(request)
         return await self._threads.update(current_caller(), request)
 
     async def DeleteThread(
         self, request: pb.DeleteThreadRequest, context: Context
     ) -> pb.DeleteThreadResponse:
-        validate(request)
         return await self._threads.delete(current_caller(), request)
 
     async def RateAnswer(self, request: pb.RateAnswerRequest, context: Context) -> pb.RateAnswerResponse:
-        validate(request)
         return await self._threads.rate(current_caller(), request)
 
     async def GetEvidence(
         self, request: pb.GetEvidenceRequest, context: Context
     ) -> AsyncIterator[pb.GetEvidenceResponse]:
-        validate(request)
         evidence = await self._evidence.get(current_caller(), request)
         for start in range(0, len(evidence), _PIECE_BYTES):
             part = evidence[start : start + _PIECE_BYTES]
@@ -136,19 +126,15 @@ class CoordinatorServicer(coordinator_service_pb2_grpc.CoordinatorServiceService
     async def ListSigningKeys(
         self, request: pb.ListSigningKeysRequest, context: Context
     ) -> pb.ListSigningKeysResponse:
-        validate(request)
         return await self._evidence.keys()
 
     async def ListModels(self, request: pb.ListModelsRequest, context: Context) -> pb.ListModelsResponse:
-        validate(request)
         return pb.ListModelsResponse(models=await self._generator.models())
 
     async def GetQuotas(self, request: pb.GetQuotasRequest, context: Context) -> pb.GetQuotasResponse:
-        validate(request)
         return pb.GetQuotasResponse(quotas=await self._quotas.usages(current_caller()))
 
     async def GetUsage(self, request: pb.GetUsageRequest, context: Context) -> pb.GetUsageResponse:
-        validate(request)
         return await self._quotas.report(request)
 
 

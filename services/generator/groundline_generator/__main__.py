@@ -6,6 +6,7 @@ from typing import Final
 
 from groundline.v1 import generator_service_pb2_grpc
 from groundline_runtime.serving.server import Application, run
+from groundline_validation import validate
 
 from groundline_generator.adapters.extractive import ExtractiveModel
 from groundline_generator.adapters.prices import Prices
@@ -46,6 +47,7 @@ async def wire(settings: GeneratorSettings) -> AsyncIterator[Application]:
                     servicer, server
                 )
             },
+            validate=validate,
             # Calls of a provider have a limit and a queue of their own, by its settings.
             bounds_itself=not _is_extractive(settings) or settings.judge_model is not None,
         )

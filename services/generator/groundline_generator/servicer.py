@@ -9,7 +9,6 @@ import grpc
 from groundline.v1 import generator_service_pb2 as pb
 from groundline.v1.generator_service_pb2_grpc import GeneratorServiceServicer
 from groundline_runtime.errors import FailedPreconditionError
-from groundline_validation import validate
 
 from groundline_generator.domain.calls import EXTRACTIVE, ModelChoice
 from groundline_generator.service.answers.answering import AnswerService
@@ -50,7 +49,6 @@ class GeneratorServicer(GeneratorServiceServicer):
         self, request: pb.GenerateRequest, context: _Context
     ) -> AsyncIterator[pb.GenerateResponse]:
         _retries_end_here(context)
-        validate(request)
         async with aclosing(self._use_cases.answers.answer(request)) as responses:
             async for response in responses:
                 yield response
@@ -59,61 +57,52 @@ class GeneratorServicer(GeneratorServiceServicer):
         self, request: pb.RewriteQueryRequest, context: _Context
     ) -> pb.RewriteQueryResponse:
         _retries_end_here(context)
-        validate(request)
         return await self._use_cases.rewriter.rewrite(request)
 
     async def ContextualizeChunks(  # noqa: N802
         self, request: pb.ContextualizeChunksRequest, context: _Context
     ) -> pb.ContextualizeChunksResponse:
         _retries_end_here(context)
-        validate(request)
         return await _available(self._use_cases.contextualizer).contextualize(request)
 
     async def DescribePicture(  # noqa: N802
         self, request: pb.DescribePictureRequest, context: _Context
     ) -> pb.DescribePictureResponse:
         _retries_end_here(context)
-        validate(request)
         return await _available(self._use_cases.describer).describe(request)
 
     async def JudgeRelevance(  # noqa: N802
         self, request: pb.JudgeRelevanceRequest, context: _Context
     ) -> pb.JudgeRelevanceResponse:
         _retries_end_here(context)
-        validate(request)
         return await _available(self._use_cases.relevance).relevances(request)
 
     async def JudgeSufficiency(  # noqa: N802
         self, request: pb.JudgeSufficiencyRequest, context: _Context
     ) -> pb.JudgeSufficiencyResponse:
         _retries_end_here(context)
-        validate(request)
         return await self._use_cases.sufficiency.judge(request)
 
     async def PlanTable(  # noqa: N802
         self, request: pb.PlanTableRequest, context: _Context
     ) -> pb.PlanTableResponse:
         _retries_end_here(context)
-        validate(request)
         return await _available(self._use_cases.planner).plan(request)
 
     async def SplitClaims(  # noqa: N802
         self, request: pb.SplitClaimsRequest, context: _Context
     ) -> pb.SplitClaimsResponse:
-        validate(request)
         return await split_claims(request)
 
     async def JudgeClaims(  # noqa: N802
         self, request: pb.JudgeClaimsRequest, context: _Context
     ) -> pb.JudgeClaimsResponse:
         _retries_end_here(context)
-        validate(request)
         return await self._use_cases.claims.judge_claims(request)
 
     async def GetModelChoice(  # noqa: N802
         self, request: pb.GetModelChoiceRequest, context: _Context
     ) -> pb.GetModelChoiceResponse:
-        validate(request)
         return pb.GetModelChoiceResponse(models=self._use_cases.models.names)
 
 

@@ -29,6 +29,7 @@ from groundline_runtime.errors import FailedPreconditionError
 from groundline_runtime.paging import PageTokens
 from groundline_runtime.quotas import Budgets, QuotaWarnings
 from groundline_runtime.serving.server import Application
+from groundline_validation import validate
 from groundline_weaviate import open_weaviate
 
 from groundline_ingestor import index_command
@@ -106,6 +107,7 @@ async def wire(settings: IngestorSettings) -> AsyncIterator[Application]:
                             ingestor_service_pb2_grpc.add_IngestorServiceServicer_to_server(servicer, server)
                         )
                     },
+                    validate=validate,
                     readiness={"database": database_is_usable},
                 )
 

@@ -15,7 +15,6 @@ from groundline_runtime.context import current_caller, give_place_back, last_eve
 from groundline_runtime.errors import (
     GroundlineError,
 )
-from groundline_validation import validate
 
 from groundline_ingestor.converters import described_upload, download_metadata, picture_metadata
 from groundline_ingestor.domain.documents import inert_type
@@ -58,41 +57,35 @@ class IngestorServicer(ingestor_service_pb2_grpc.IngestorServiceServicer):
     async def CreateCollection(
         self, request: pb.CreateCollectionRequest, context: Context
     ) -> pb.CreateCollectionResponse:
-        validate(request)
         created = await self._collections.create(current_caller(), request)
         return pb.CreateCollectionResponse(collection=created)
 
     async def GetCollection(
         self, request: pb.GetCollectionRequest, context: Context
     ) -> pb.GetCollectionResponse:
-        validate(request)
         found = await self._collections.get(current_caller(), request.collection_id)
         return pb.GetCollectionResponse(collection=found)
 
     async def ListCollections(
         self, request: pb.ListCollectionsRequest, context: Context
     ) -> pb.ListCollectionsResponse:
-        validate(request)
         return await self._collections.list(current_caller(), request)
 
     async def UpdateCollection(
         self, request: pb.UpdateCollectionRequest, context: Context
     ) -> pb.UpdateCollectionResponse:
-        validate(request)
         updated = await self._collections.update(current_caller(), request)
         return pb.UpdateCollectionResponse(collection=updated)
 
     async def DeleteCollection(
         self, request: pb.DeleteCollectionRequest, context: Context
     ) -> pb.DeleteCollectionResponse:
-        validate(request)
         await self._collections.delete(current_caller(), request.collection_id)
         return pb.DeleteCollectionResponse()
 
     async def IngestDocuments(
         self, request: pb.IngestDocumentsRequest, context: Context
     ) -> pb.IngestDocumentsResponse:
-        validate(request)
         caller = current_caller()
         if request.HasField("crawl"):
             return await self._ingestion.crawl(caller, request)
@@ -121,48 +114,40 @@ class IngestorServicer(ingestor_service_pb2_grpc.IngestorServiceServicer):
             raise
 
     async def GetDocument(self, request: pb.GetDocumentRequest, context: Context) -> pb.GetDocumentResponse:
-        validate(request)
         found = await self._documents.get(current_caller(), request.collection_id, request.document_id)
         return pb.GetDocumentResponse(document=found)
 
     async def ListDocuments(
         self, request: pb.ListDocumentsRequest, context: Context
     ) -> pb.ListDocumentsResponse:
-        validate(request)
         return await self._documents.list(current_caller(), request)
 
     async def GetDocumentText(
         self, request: pb.GetDocumentTextRequest, context: Context
     ) -> pb.GetDocumentTextResponse:
-        validate(request)
         return await self._documents.revisions.text(current_caller(), request)
 
     async def ListRevisions(
         self, request: pb.ListRevisionsRequest, context: Context
     ) -> pb.ListRevisionsResponse:
-        validate(request)
         return await self._documents.revisions.list(current_caller(), request)
 
     async def GetRevision(self, request: pb.GetRevisionRequest, context: Context) -> pb.GetRevisionResponse:
-        validate(request)
         return pb.GetRevisionResponse(revision=await self._documents.revisions.get(current_caller(), request))
 
     async def RestoreRevision(
         self, request: pb.RestoreRevisionRequest, context: Context
     ) -> pb.RestoreRevisionResponse:
-        validate(request)
         return await self._ingestion.restore(current_caller(), request)
 
     async def ListErasures(
         self, request: pb.ListErasuresRequest, context: Context
     ) -> pb.ListErasuresResponse:
-        validate(request)
         return await self._collections.erasures.list(current_caller(), request)
 
     async def GetErasureCertificate(
         self, request: pb.GetErasureCertificateRequest, context: Context
     ) -> AsyncIterator[pb.GetErasureCertificateResponse]:
-        validate(request)
         data = await self._collections.erasures.certificate(current_caller(), request.erasure_id)
         # A hundred kilobytes at most, which one message takes.
         content = HttpBody(content_type="application/json", data=data)
@@ -171,29 +156,24 @@ class IngestorServicer(ingestor_service_pb2_grpc.IngestorServiceServicer):
     async def SetLegalHold(
         self, request: pb.SetLegalHoldRequest, context: Context
     ) -> pb.SetLegalHoldResponse:
-        validate(request)
         return await self._documents.holds.change(current_caller(), request)
 
     async def ListLegalHolds(
         self, request: pb.ListLegalHoldsRequest, context: Context
     ) -> pb.ListLegalHoldsResponse:
-        validate(request)
         return await self._documents.holds.list(current_caller(), request)
 
     async def RevertJob(self, request: pb.RevertJobRequest, context: Context) -> pb.RevertJobResponse:
-        validate(request)
         return await self._ingestion.revert(current_caller(), request)
 
     async def CompareRevisions(
         self, request: pb.CompareRevisionsRequest, context: Context
     ) -> pb.CompareRevisionsResponse:
-        validate(request)
         return await self._documents.revisions.compare(current_caller(), request)
 
     async def DownloadDocument(
         self, request: pb.DownloadDocumentRequest, context: Context
     ) -> AsyncIterator[pb.DownloadDocumentResponse]:
-        validate(request)
         give_place_back()
         caller = current_caller()
         document = await self._documents.downloadable(
@@ -208,7 +188,6 @@ class IngestorServicer(ingestor_service_pb2_grpc.IngestorServiceServicer):
     async def GetDocumentPage(
         self, request: pb.GetDocumentPageRequest, context: Context
     ) -> AsyncIterator[pb.GetDocumentPageResponse]:
-        validate(request)
         give_place_back()
         caller = current_caller()
         document = await self._documents.with_original(
@@ -220,35 +199,29 @@ class IngestorServicer(ingestor_service_pb2_grpc.IngestorServiceServicer):
             yield pb.GetDocumentPageResponse(content=HttpBody(content_type="image/png", data=data))
 
     async def ListChunks(self, request: pb.ListChunksRequest, context: Context) -> pb.ListChunksResponse:
-        validate(request)
         return await self._documents.chunks(current_caller(), request)
 
     async def DeleteDocument(
         self, request: pb.DeleteDocumentRequest, context: Context
     ) -> pb.DeleteDocumentResponse:
-        validate(request)
         await self._documents.delete(current_caller(), request.collection_id, request.document_id)
         return pb.DeleteDocumentResponse()
 
     async def DeleteDocuments(
         self, request: pb.DeleteDocumentsRequest, context: Context
     ) -> pb.DeleteDocumentsResponse:
-        validate(request)
         count = await self._documents.delete_selected(current_caller(), request)
         return pb.DeleteDocumentsResponse(deleted_count=count)
 
     async def GetJob(self, request: pb.GetJobRequest, context: Context) -> pb.GetJobResponse:
-        validate(request)
         return await self._jobs.get(current_caller(), request)
 
     async def ListJobs(self, request: pb.ListJobsRequest, context: Context) -> pb.ListJobsResponse:
-        validate(request)
         return await self._jobs.list(current_caller(), request)
 
     async def WatchJob(
         self, request: pb.WatchJobRequest, context: Context
     ) -> AsyncIterator[pb.WatchJobResponse]:
-        validate(request)
         give_place_back()
         watched = self._jobs.watch(current_caller(), request.job_id, after=last_event_id())
         async with aclosing(watched) as states:
@@ -256,75 +229,61 @@ class IngestorServicer(ingestor_service_pb2_grpc.IngestorServiceServicer):
                 yield state
 
     async def CancelJob(self, request: pb.CancelJobRequest, context: Context) -> pb.CancelJobResponse:
-        validate(request)
         return pb.CancelJobResponse(job=await self._jobs.cancel(current_caller(), request.job_id))
 
     async def RetryJob(self, request: pb.RetryJobRequest, context: Context) -> pb.RetryJobResponse:
-        validate(request)
         return pb.RetryJobResponse(job=await self._jobs.retry(current_caller(), request.job_id))
 
     async def CreateSource(
         self, request: pb.CreateSourceRequest, context: Context
     ) -> pb.CreateSourceResponse:
-        validate(request)
         return pb.CreateSourceResponse(source=await self._sources.create(current_caller(), request))
 
     async def GetSource(self, request: pb.GetSourceRequest, context: Context) -> pb.GetSourceResponse:
-        validate(request)
         found = await self._sources.get(current_caller(), request.collection_id, request.source_id)
         return pb.GetSourceResponse(source=found)
 
     async def ListSources(self, request: pb.ListSourcesRequest, context: Context) -> pb.ListSourcesResponse:
-        validate(request)
         return await self._sources.list(current_caller(), request)
 
     async def UpdateSource(
         self, request: pb.UpdateSourceRequest, context: Context
     ) -> pb.UpdateSourceResponse:
-        validate(request)
         return pb.UpdateSourceResponse(source=await self._sources.update(current_caller(), request))
 
     async def RunSource(self, request: pb.RunSourceRequest, context: Context) -> pb.RunSourceResponse:
-        validate(request)
         return pb.RunSourceResponse(job=await self._sources.run(current_caller(), request))
 
     async def DeleteSource(
         self, request: pb.DeleteSourceRequest, context: Context
     ) -> pb.DeleteSourceResponse:
-        validate(request)
         await self._sources.delete(current_caller(), request)
         return pb.DeleteSourceResponse()
 
     async def ReindexCollection(
         self, request: pb.ReindexCollectionRequest, context: Context
     ) -> pb.ReindexCollectionResponse:
-        validate(request)
         return pb.ReindexCollectionResponse(job=await self._reindex.begin(current_caller(), request))
 
     async def SwapIndex(self, request: pb.SwapIndexRequest, context: Context) -> pb.SwapIndexResponse:
-        validate(request)
         return pb.SwapIndexResponse(job=await self._reindex.swap(current_caller(), request.job_id))
 
     async def RevertIndex(self, request: pb.RevertIndexRequest, context: Context) -> pb.RevertIndexResponse:
-        validate(request)
         return pb.RevertIndexResponse(job=await self._reindex.revert(current_caller(), request))
 
     async def ReclaimIndex(
         self, request: pb.ReclaimIndexRequest, context: Context
     ) -> pb.ReclaimIndexResponse:
-        validate(request)
         was_kept = await self._reindex.reclaim(current_caller(), request.collection_id)
         return pb.ReclaimIndexResponse(was_kept=was_kept)
 
     async def GetCollectionStats(
         self, request: pb.GetCollectionStatsRequest, context: Context
     ) -> pb.GetCollectionStatsResponse:
-        validate(request)
         stats = await self._documents.stats(current_caller(), request.collection_id)
         return pb.GetCollectionStatsResponse(stats=stats)
 
     async def EmbedTexts(self, request: pb.EmbedTextsRequest, context: Context) -> pb.EmbedTextsResponse:
-        validate(request)
         return await self._embedding.embed(current_caller(), request)
 
 

@@ -7,6 +7,7 @@ import structlog
 from groundline.v1 import options_pb2, reranker_service_pb2_grpc
 from groundline_runtime.channels import service_channel
 from groundline_runtime.serving.server import Application, run
+from groundline_validation import validate
 
 from groundline_reranker.adapters.cross_encoder import CrossEncoderScorer
 from groundline_reranker.adapters.generator import SERVICE as GENERATOR
@@ -35,6 +36,7 @@ async def wire(settings: RerankerSettings) -> AsyncIterator[Application]:
                     servicer, server
                 )
             },
+            validate=validate,
             computes=True,
         )
 

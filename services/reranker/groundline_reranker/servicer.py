@@ -6,7 +6,6 @@ from typing import Any, Final
 import grpc
 from groundline.v1 import reranker_service_pb2 as pb
 from groundline.v1 import reranker_service_pb2_grpc
-from groundline_validation import validate
 
 from groundline_reranker.service import RankingService
 
@@ -20,5 +19,4 @@ class RerankerServicer(reranker_service_pb2_grpc.RerankerServiceServicer):
     async def Rerank(
         self, request: pb.RerankRequest, context: "grpc.aio.ServicerContext[Any, Any]"
     ) -> pb.RerankResponse:
-        validate(request)
         return await self._service.rank(request)

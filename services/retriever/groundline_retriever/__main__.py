@@ -15,6 +15,7 @@ from groundline_runtime.quotas import Budgets, QuotaWarnings, Spending
 from groundline_runtime.serving.health import ReadinessCheck
 from groundline_runtime.serving.server import Application, run
 from groundline_runtime.status import UnaryCall
+from groundline_validation import validate
 
 from groundline_retriever.adapters.postgres.store import PostgresChunkStore, open_chunk_store
 from groundline_retriever.adapters.reranker import SERVICE as RERANKER
@@ -84,6 +85,7 @@ async def wire(settings: RetrieverSettings) -> AsyncIterator[Application]:
                         servicer, server
                     )
                 },
+                validate=validate,
                 readiness=readiness,
                 computes=True,
             )

@@ -7,7 +7,6 @@ import grpc
 from groundline.v1 import retriever_service_pb2 as pb
 from groundline.v1 import retriever_service_pb2_grpc
 from groundline_runtime.context import current_caller
-from groundline_validation import validate
 
 from groundline_retriever.service import SearchService
 from groundline_retriever.tables.service import TableService
@@ -23,13 +22,10 @@ class RetrieverServicer(retriever_service_pb2_grpc.RetrieverServiceServicer):
         self._tables = tables
 
     async def Search(self, request: pb.SearchRequest, context: Context) -> pb.SearchResponse:
-        validate(request)
         return await self._service.search(current_caller(), request)
 
     async def FetchChunks(self, request: pb.FetchChunksRequest, context: Context) -> pb.FetchChunksResponse:
-        validate(request)
         return await self._service.fetch(current_caller(), request)
 
     async def QueryTables(self, request: pb.QueryTablesRequest, context: Context) -> pb.QueryTablesResponse:
-        validate(request)
         return await self._tables.query(current_caller(), request)

@@ -30,6 +30,7 @@ from groundline_runtime.context import current_caller, remaining_seconds
 from groundline_runtime.errors import GroundlineError, NotFoundError, UnavailableError
 from groundline_runtime.serving.server import Application
 from groundline_tests.runtime import serve
+from groundline_validation import validate
 
 COORDINATOR, INGESTOR = "groundline.v1.CoordinatorService", "groundline.v1.IngestorService"
 RETRIEVER = "groundline.v1.RetrieverService"
@@ -323,7 +324,8 @@ async def target(services: Services) -> AsyncIterator[str]:
             ),
             RETRIEVER: partial(retriever_service_pb2_grpc.add_RetrieverServiceServicer_to_server, retriever),
             INGESTOR: partial(ingestor_service_pb2_grpc.add_IngestorServiceServicer_to_server, ingestor),
-        }
+        },
+        validate=validate,
     )
     async with serve(all_of_them) as address:
         yield address

@@ -20,6 +20,7 @@ type Services = Any
 type Connect = Callable[..., AbstractAsyncContextManager[Client]]
 
 DOCUMENT_ID = "5f0c1d6e-0000-4000-8000-000000000001"
+OTHER_ID = "5f0c1d6e-0000-4000-8000-000000000002"
 READ = {"collection": "handbook", "document_id": DOCUMENT_ID}
 
 
@@ -205,9 +206,9 @@ async def test_a_fault_shows_nothing_but_its_id(connect: Connect, monkeypatch: p
 
 async def test_a_document_that_does_not_exist_is_said(connect: Connect) -> None:
     async with connect() as agent:
-        result = await agent.call_tool("get_document", READ | {"document_id": "other"})
+        result = await agent.call_tool("get_document", READ | {"document_id": OTHER_ID})
         assert (result.is_error, text_of(result)) == (True, "DOCUMENT_NOT_FOUND: no such document")
-        for uri in ("groundline://handbook/other", "file:///etc/passwd"):
+        for uri in (f"groundline://handbook/{OTHER_ID}", "file:///etc/passwd"):
             with pytest.raises(MCPError):
                 await agent.read_resource(uri)
 

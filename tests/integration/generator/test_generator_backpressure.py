@@ -14,6 +14,7 @@ from groundline_generator.servicer import SERVICE, GeneratorServicer, UseCases
 from groundline_runtime.channels import open_channel
 from groundline_runtime.serving.server import Application
 from groundline_tests.runtime import serve
+from groundline_validation import validate
 
 PIECE = "word " * 200
 BOUND_BYTES = 32 * 1024**2
@@ -55,7 +56,8 @@ async def test_the_model_waits_for_a_client_that_does_not_read() -> None:
             SERVICE: lambda server: generator_service_pb2_grpc.add_GeneratorServiceServicer_to_server(
                 servicer, server
             )
-        }
+        },
+        validate=validate,
     )
     async with serve(application) as target, open_channel(target, service=SERVICE) as channel:
         stub = generator_service_pb2_grpc.GeneratorServiceStub(channel)

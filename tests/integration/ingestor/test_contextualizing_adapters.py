@@ -19,6 +19,7 @@ from groundline_runtime.channels import open_channel
 from groundline_runtime.errors import InvalidArgumentError, ResourceExhaustedError
 from groundline_runtime.serving.server import Application
 from groundline_tests.runtime import serve
+from groundline_validation import validate
 
 
 class ScriptedGenerator(generator_service_pb2_grpc.GeneratorServiceServicer):
@@ -55,6 +56,7 @@ async def writer(generator: ScriptedGenerator) -> AsyncIterator[GrpcTextWriter]:
                 generator_service_pb2_grpc.add_GeneratorServiceServicer_to_server(generator, server)
             )
         },
+        validate=validate,
         readiness={},
     )
     async with serve(application) as target, open_channel(target, service=GENERATOR_SERVICE) as channel:

@@ -27,6 +27,7 @@ from groundline_runtime.serving.server import Application
 from groundline_tests.http_server import Answering, listening
 from groundline_tests.retriever.candidates import Found, request_of
 from groundline_tests.runtime import serve
+from groundline_validation import validate
 from onnx import TensorProto, helper
 from pydantic import SecretStr, ValidationError
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
@@ -377,7 +378,8 @@ async def judged_by(judge: Judge, **changes: Any) -> AsyncIterator[Any]:
             "groundline.v1.GeneratorService": lambda server: (
                 generator_service_pb2_grpc.add_GeneratorServiceServicer_to_server(judge, server)
             )
-        }
+        },
+        validate=validate,
     )
     async with AsyncExitStack() as stack:
         target = await stack.enter_async_context(serve(application))

@@ -25,6 +25,7 @@ from groundline_runtime.settings import ServiceSettings
 from groundline_tests.retriever.corpus import Corpus
 from groundline_tests.retriever.library import BREAD, LEADER, LEASES, SECRET, Client
 from groundline_tests.runtime import serve, spending_in
+from groundline_validation import validate
 from pydantic import SecretStr
 
 
@@ -104,6 +105,7 @@ async def retriever(
                     servicer, server
                 )
             },
+            validate=validate,
             readiness={"database": store.require_schema, "lexical_index": store.require_keyword_search},
         )
         health = ServiceSettings.model_construct(health_interval_seconds=0.1)

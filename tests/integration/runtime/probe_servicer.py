@@ -8,6 +8,7 @@ from typing import Any
 import probe_pb2  # type: ignore[import-not-found]
 import probe_pb2_grpc  # type: ignore[import-not-found]
 from groundline_runtime.serving.server import Application
+from groundline_validation import validate
 
 SERVICE = "probe.v1.ProbeService"
 
@@ -55,5 +56,6 @@ def application(servicer: ProbeServicer, **readiness: Callable[[], Awaitable[Non
         services={
             SERVICE: lambda server: probe_pb2_grpc.add_ProbeServiceServicer_to_server(servicer, server)
         },
+        validate=validate,
         readiness=readiness,
     )

@@ -15,6 +15,7 @@ from groundline_runtime.serving.interceptors import server_interceptors
 from groundline_runtime.serving.server import Application
 from groundline_runtime.status import from_rpc_error
 from groundline_tests.runtime import serve
+from groundline_validation import validate
 
 PLACES = 32
 ANN, BOB = Caller(("user:ann",)), Caller(("user:bob",))
@@ -45,7 +46,7 @@ async def full_server(
     admission says otherwise."""
     full = Full()
     admission = admission or Admission(max_wait_seconds=0.01)
-    server = grpc.aio.server(interceptors=server_interceptors(60, admission))
+    server = grpc.aio.server(interceptors=server_interceptors(60, validate, admission))
     application: Application = probe.application(probe.Servicer(look=full.look))
     application.services[probe.SERVICE](server)
     port = server.add_insecure_port("127.0.0.1:0")

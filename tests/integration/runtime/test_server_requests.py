@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +17,7 @@ from groundline_runtime.context import (
     deadline_within,
     remaining_seconds,
 )
+from groundline_runtime.errors import FieldViolation, InvalidArgumentError
 from groundline_runtime.settings import ServiceSettings
 from groundline_runtime.status import from_rpc_error
 from groundline_tests.runtime import serve
@@ -82,6 +84,25 @@ async def test_a_request_that_is_no_message_of_its_type_is_invalid_argument(prob
             await look(b"\xff\xff\xff")
     assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert from_rpc_error(caught.value).reason == "MALFORMED_REQUEST"
+
+
+@pytest.mark.parametrize("method", ["Look", "Follow"])
+async def test_a_request_that_breaks_its_contract_does_not_reach_its_method(
+    probe: SimpleNamespace, method: str
+) -> None:
+    def refuse(request: Any) -> None:
+        raise InvalidArgumentError([FieldViolation("text", f"not {request.text}")])
+
+    servicer = probe.Servicer(**dict.fromkeys(("look", "follow"), Hanging()))
+    async with (
+        serve(replace(probe.application(servicer), validate=refuse)) as target,
+        grpc.aio.insecure_channel(target) as channel,
+    ):
+        call = getattr(probe.Stub(channel), method)(probe.Ask(text="x"))
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await (call if method == "Look" else _collect(call, []))
+    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert from_rpc_error(caught.value).violations == (FieldViolation("text", "not x"),)
 
 
 async def test_a_handler_that_outlives_the_default_deadline_is_ended(probe: SimpleNamespace) -> None:

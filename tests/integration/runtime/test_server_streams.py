@@ -10,6 +10,7 @@ import pytest
 from groundline_runtime.context import TRANSCODED_KEY
 from groundline_runtime.errors import NotFoundError
 from groundline_runtime.serving.interceptors import server_interceptors
+from groundline_validation import validate
 
 TRANSCODED = ((TRANSCODED_KEY, "true"),)
 HEARTBEAT_SECONDS = 0.01
@@ -17,7 +18,9 @@ HEARTBEAT_SECONDS = 0.01
 
 @asynccontextmanager
 async def following(probe: Any, follow: Any) -> AsyncIterator[Any]:
-    server = grpc.aio.server(interceptors=server_interceptors(60, heartbeat_seconds=HEARTBEAT_SECONDS))
+    server = grpc.aio.server(
+        interceptors=server_interceptors(60, validate, heartbeat_seconds=HEARTBEAT_SECONDS)
+    )
     probe.application(probe.Servicer(follow=follow)).services[probe.SERVICE](server)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()

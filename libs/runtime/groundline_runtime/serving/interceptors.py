@@ -46,6 +46,9 @@ INTERNAL_MESSAGE: Final = "internal error; its error_id is in the service's log"
 type Context = Any
 type Behavior = Callable[[Any, Context], Awaitable[Any]]
 type Handler = grpc.RpcMethodHandler[Any, Any]
+type Validate = Callable[[Any], None]
+"""Raises InvalidArgumentError for a request that breaks its contract."""
+
 type Write = Callable[[Any], Awaitable[None]]
 type Beating = Callable[[Context], AbstractAsyncContextManager[Write]]
 
@@ -68,17 +71,19 @@ STREAMS_UNDER_WAY.observe(lambda: [(len(_streams), {})])
 
 def server_interceptors(
     default_timeout_seconds: float,
+    validate: Validate,
     admission: Admission | None = None,
     *,
     heartbeat_seconds: float = HEARTBEAT_SECONDS,
 ) -> list[grpc.aio.ServerInterceptor]:
     """Return the interceptors of every Groundline server; they leave health and reflection calls alone.
 
+    A request is given to `validate` before its method; a method that gets several validates them itself.
     Requests wait for a place in `admission`; without it every one is worked on at once. If no span is
     recorded, none is made: the requests' context continues the ids of the trace. A request that takes long is
     acknowledged: see _Acknowledgement.
     """
-    requests = _Requests(default_timeout_seconds, admission, heartbeat_seconds)
+    requests = _Requests(default_timeout_seconds, validate, admission, heartbeat_seconds)
     if not is_recording():
         return [requests]
     from groundline_runtime.telemetry.tracing import ServerTracing
@@ -98,9 +103,14 @@ class _Requests(grpc.aio.ServerInterceptor):
     """
 
     def __init__(
-        self, default_timeout_seconds: float, admission: Admission | None, heartbeat_seconds: float
+        self,
+        default_timeout_seconds: float,
+        validate: Validate,
+        admission: Admission | None,
+        heartbeat_seconds: float,
     ) -> None:
         self._default_timeout_seconds = default_timeout_seconds
+        self._validate = validate
         self._admission = admission
         self._heartbeat_seconds = heartbeat_seconds
         self._is_recording = is_recording()
@@ -131,7 +141,9 @@ class _Requests(grpc.aio.ServerInterceptor):
             nothing = GetMessageClass(found.output_type)()
             beating = partial(_beating, nothing=nothing, seconds=self._heartbeat_seconds)
         fields = {} if found is None or handler.request_streaming else found.input_type.fields_by_name
-        answering = _as_answering_coroutine(handler, place, beating, can_be_dry="dry_run" in fields)
+        answering = _as_answering_coroutine(
+            handler, self._validate, place, beating, can_be_dry="dry_run" in fields
+        )
         return _counted(answering) if handler.response_streaming else answering
 
     async def _answer(self, method: str, work: Behavior, request: Any, context: Context) -> Any:
@@ -250,6 +262,7 @@ def _behavior_of(handler: Handler) -> Callable[..., Any]:
 
 def _as_answering_coroutine(
     handler: Handler,
+    validate: Validate,
     place: Callable[[], AbstractAsyncContextManager[object]],
     beating: Beating | None,
     *,
@@ -270,7 +283,11 @@ def _as_answering_coroutine(
         acknowledgement = None if transcoded else _Acknowledgement(context)
         try:
             async with place():
-                outcome = behavior(_decoded(request) if handler.request_streaming else request, context)
+                if handler.request_streaming:
+                    outcome = behavior(_decoded(request), context)
+                else:
+                    validate(request)
+                    outcome = behavior(request, context)
                 if inspect.isasyncgen(outcome):
                     async with aclosing(outcome) as responses:
                         await _write_all(responses, context, acknowledgement, beating)

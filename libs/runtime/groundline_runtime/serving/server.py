@@ -18,7 +18,7 @@ from groundline_runtime.errors import FailedPreconditionError, GroundlineError
 from groundline_runtime.grpc_settings import CONNECTION_OPTIONS
 from groundline_runtime.serving.admission import Admission
 from groundline_runtime.serving.health import HealthMonitor, ReadinessCheck
-from groundline_runtime.serving.interceptors import server_interceptors
+from groundline_runtime.serving.interceptors import Validate, server_interceptors
 from groundline_runtime.serving.share import ClientShare
 from groundline_runtime.settings import ServiceSettings, settings_from_command_line
 from groundline_runtime.telemetry.logs import configure_logs
@@ -37,6 +37,9 @@ class Application:
 
     services: Mapping[str, Callable[[grpc.aio.Server], None]]
     """Functions that register a servicer, by full service name."""
+
+    validate: Validate
+    """Check of each request before its method, by the limits of the contract."""
 
     readiness: Mapping[str, ReadinessCheck] = field(default_factory=dict)
     """Checks that raise when a dependency cannot be used, by the dependency's name."""
@@ -213,7 +216,9 @@ async def serving(application: Application, settings: ServiceSettings) -> AsyncI
     Raises FailedPreconditionError if the address cannot be bound.
     """
     server = grpc.aio.server(
-        interceptors=server_interceptors(settings.default_timeout_seconds, _admission(application)),
+        interceptors=server_interceptors(
+            settings.default_timeout_seconds, application.validate, _admission(application)
+        ),
         options=_options(settings),
     )
     generic = cast(grpc.aio.Server, _GenericHandlers(server))

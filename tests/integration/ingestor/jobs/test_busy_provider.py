@@ -36,6 +36,7 @@ from groundline_tests.embedding import FakeEmbedder
 from groundline_tests.generator.providers import OpenAIWire, ProviderServer, Reply, Request, Wire
 from groundline_tests.ingestor.messages import a_collection
 from groundline_tests.runtime import serve
+from groundline_validation import validate
 from pydantic import SecretStr
 
 CALLS_A_MINUTE = 6
@@ -100,7 +101,8 @@ async def generator(server: ProviderServer, wire: Wire) -> AsyncIterator[str]:
                 GENERATOR_SERVICE: lambda server: (
                     generator_service_pb2_grpc.add_GeneratorServiceServicer_to_server(servicer, server)
                 )
-            }
+            },
+            validate=validate,
         )
         async with serve(application) as target:
             yield target

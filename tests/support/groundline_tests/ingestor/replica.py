@@ -19,6 +19,7 @@ from groundline_ingestor.settings import IngestorSettings
 from groundline_lexical import detect_lexical_index
 from groundline_runtime.paging import PageTokens
 from groundline_runtime.serving.server import Application
+from groundline_validation import validate
 from pydantic import SecretStr
 
 from groundline_tests.embedding import FakeEmbedder
@@ -61,7 +62,8 @@ async def idle_replica(pool: Pool, settings: IngestorSettings) -> AsyncIterator[
             settings, stores, Embedders([FakeEmbedder()]), sandbox, page_tokens, collector=collector
         )
         application = Application(
-            {SERVICE_NAME: lambda server: add_IngestorServiceServicer_to_server(servicer, server)}
+            {SERVICE_NAME: lambda server: add_IngestorServiceServicer_to_server(servicer, server)},
+            validate=validate,
         )
         async with serve(application) as target, grpc.aio.insecure_channel(target) as channel:
             yield IngestorServiceStub(channel), worker
