@@ -132,8 +132,8 @@ def _is_of_opposites(asked: Asked, first: Statement, second: Statement) -> bool:
 def _are_siblings(asked: Asked, ours: Statement, theirs: Statement) -> bool:
     """Tell whether the titles name two things of one kind.
 
-    They have other numbers, or one other word beside what the question calls by no name, or either document
-    says all of the few words that its title has alone.
+    They have other numbers, or one other word that the question calls by its name, or beside what it calls by
+    no name, or either document says all of the few words that its title has alone.
     """
     numbers = [frozenset(_DESIGNATING.findall(each.passage.title.casefold())) for each in (ours, theirs)]
     if numbers[0] != numbers[1] and (all(numbers) or ours.language == theirs.language):
@@ -150,8 +150,12 @@ def _are_siblings(asked: Asked, ours: Statement, theirs: Statement) -> bool:
     ):
         return False
     if len(own) == len(other) and sum(one != each for one, each in zip(own, other, strict=True)) == 1:
-        named = content_terms(" ".join(names(asked.text, asked.language)), asked.language)
-        if common - DOCUMENTS and common.isdisjoint(named) and not any(map(_is_document, (*left, *right))):
+        named = frozenset(content_terms(" ".join(names(asked.text, asked.language)), asked.language))
+        if (
+            common - DOCUMENTS
+            and (common.isdisjoint(named) or not named.isdisjoint((*left, *right)))
+            and not (_is_document(ours, left) or _is_document(theirs, right))
+        ):
             return True
     return all(
         word in content_terms(each.passage.text, each.language)
@@ -160,8 +164,15 @@ def _are_siblings(asked: Asked, ours: Statement, theirs: Statement) -> bool:
     )
 
 
-def _is_document(term: str) -> bool:
-    return term in DOCUMENTS or any(len(each) >= _LONG and term.endswith(each) for each in DOCUMENTS)
+def _is_document(one: Statement, terms: Sequence[str]) -> bool:
+    """Tell whether the title tells by one of the terms which document it is; it names a place in "Gasthof zur
+    Post"."""
+    places = content_terms(" ".join(_QUALIFIER.findall(one.passage.title)), one.language)
+    return any(
+        term not in places
+        and (term in DOCUMENTS or any(len(each) >= _LONG and term.endswith(each) for each in DOCUMENTS))
+        for term in terms
+    )
 
 
 def _same_rate(first: Statement, second: Statement) -> bool:

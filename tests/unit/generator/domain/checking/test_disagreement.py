@@ -168,6 +168,8 @@ SIBLINGS = [
     ("How long does a permanent berth take?", "East marina", "West marina"),
     ("How long does a permanent berth take?", "Marina Lark 2", "Marina Lark 3"),
     ("How long does a permanent berth take?", "Berths 2023", "Berths 2025"),
+    ("How long does a permanent berth take?", "Marina at the Weir", "Marina at the Post"),
+    ("How long does a permanent berth take at the Mill Marina?", "Mill Marina", "Harbour Marina"),
 ]
 
 
