@@ -57,6 +57,8 @@ class Counted(NamedTuple):
 def counted(query: str, language: str | None) -> Counted:
     """Return what a question counts."""
     pattern = _COUNTED.get(language or "")
+    if pattern and language == "german" and query[1:].islower():  # as many people type
+        pattern = re.compile(pattern.pattern, re.IGNORECASE)
     found = pattern.search(query) if pattern else None
     if found is None or _ALWAYS.search(found["things"]):
         return Counted()

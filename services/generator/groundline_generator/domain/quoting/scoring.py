@@ -16,7 +16,7 @@ from itertools import chain
 from typing import Final
 
 from groundline.v1 import generator_service_pb2 as pb
-from groundline_language.concepts import is_grammatical, is_part, related
+from groundline_language.concepts import is_grammatical, is_known_whole, is_part, related
 from groundline_language.terms import content_terms
 
 from groundline_generator.domain.asking.asked import NUMBER, asked_for, asking_words, asks_for_steps
@@ -130,7 +130,7 @@ def scored(
     found = [candidate for members in by_passage for candidate in members]
     _accept_counted(question, found)
     _accept_verb_forms(question, found)
-    _accept_variants(question.terms, found)
+    _accept_variants(question, found)
     _accept_cognates(question, found)
     _accept_related(question, found)
     _accept_denials(question, found)
@@ -164,9 +164,14 @@ def _candidates(
     return found
 
 
-def _accept_variants(wanted: frozenset[str], candidates: Sequence[Candidate]) -> None:
+def _accept_variants(question: Question, candidates: Sequence[Candidate]) -> None:
     """Match a question's terms with compounds of two of them; one that no sentence holds with both parts of
-    it, or else with its inflections and compounds that some hold."""
+    it, or else with its inflections and compounds that some hold.
+
+    Not with those of another language if the term's meaning is known: *Probezeit* is about no probe.
+    """
+    wanted, language = question.terms, question.language
+    own = [each for each in candidates if not is_other(language, each.language)]
     vocabulary = frozenset(chain.from_iterable(candidate.sentence.terms for candidate in candidates))
     ends = tuple(wanted)
     for compound in [each for each in vocabulary if each.startswith(ends) and each.endswith(ends)]:
@@ -178,13 +183,14 @@ def _accept_variants(wanted: frozenset[str], candidates: Sequence[Candidate]) ->
     long_enough = [other for other in vocabulary if len(other) >= MIN_VARIANT_LENGTH]
     for term in [each for each in wanted - met if len(each) >= MIN_VARIANT_LENGTH]:
         # Most words are no compound of two others, which is faster to tell of all sentences at once.
+        among = own if language is not None and is_known_whole(term, language) else candidates
         is_apart = parts_among(term, vocabulary)
-        apart = [each for each in candidates if is_apart and parts_among(term, each.sentence.terms)]
+        apart = [each for each in among if is_apart and parts_among(term, each.sentence.terms)]
         for each in apart:
             each.hits[term] = 1
         if not apart:
             variants = frozenset(other for other in long_enough if is_variant(term, other))
-            _accept_forms(term, variants, candidates)
+            _accept_forms(term, variants, among)
 
 
 def _accept_verb_forms(question: Question, found: Sequence[Candidate]) -> None:

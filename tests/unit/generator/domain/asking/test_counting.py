@@ -37,12 +37,14 @@ def test_those_who_have_none_of_a_thing_are_not_counted() -> None:
     [
         ("Wie viele Urlaubstage habe ich im Werk?", "30 Arbeitstage Erholungsurlaub"),
         ("Wie viele Tage Urlaub habe ich im Werk?", "30 Arbeitstage Erholungsurlaub"),
+        ("wie viele urlaubstage habe ich im werk", "30 Arbeitstage Erholungsurlaub"),
+        ("wie viele tage urlaub habe ich im werk", "30 Arbeitstage Erholungsurlaub"),
         ("How many cards are in a deck of Hazard?", "101 cards"),
         ("How many members does the club have?", "thirty members"),
     ],
 )
 def test_things_are_counted_in_other_words(query: str, said: str) -> None:
-    found = answers(query, [WERK if query.startswith("Wie") else GAME]).extracts
+    found = answers(query, [WERK if query.casefold().startswith("wie") else GAME]).extracts
     assert said in " ".join(each.text for each in found)
 
 

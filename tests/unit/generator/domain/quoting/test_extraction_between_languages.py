@@ -106,6 +106,12 @@ def test_compounds_and_verb_forms_are_known_in_the_other_language(query: str, te
     assert answer in quotes(query, [numbered(1, text)])
 
 
+def test_a_known_compound_is_no_word_of_the_other_language_that_it_begins_with() -> None:
+    probe = numbered(1, "The older pH probe is no longer made. Its successor fits all models.", title="Parts")
+    leave = numbered(2, "Leave is earned during the probation period of six months.", title="Leave")
+    assert quotes("Wie lange ist die Probezeit?", [probe, leave]) == [leave.text]
+
+
 def test_a_word_that_only_joins_others_does_not_count_against_an_answer() -> None:
     text = "Ein Zelt ist ohne Werkzeug aufzubauen. Danke."
 
