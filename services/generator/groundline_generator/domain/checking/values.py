@@ -358,8 +358,9 @@ def _number(token: _Token, following: _Token | None = None) -> float | None:
         return None
     text = token.text
     if ":" in text:
+        # "127.0.0.1:8080" is an address.
         hours, minutes, *_ = text.split(":")
-        return float(hours) + float("." + minutes)
+        return float(f"{hours}.{minutes}") if hours.isdecimal() and minutes.isdecimal() else None
     if _THOUSANDS.fullmatch(text):
         return float(re.sub(r"[.,]", "", text))
     whole, mark, rest = text.replace(",", ".").rpartition(".")
