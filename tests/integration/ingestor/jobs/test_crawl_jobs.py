@@ -1,7 +1,6 @@
 """Crawls as jobs: a real site, real PostgreSQL, workers that are killed and jobs that are cancelled."""
 
 import asyncio
-import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from typing import Any
@@ -14,7 +13,7 @@ from groundline_database import Pool, acquire
 from groundline_tests.ingestor.messages import EVERYONES_ACCESS, settings_of
 from groundline_tests.ingestor.replica import collector, replica
 from groundline_tests.ingestor.site import Site, serving
-from groundline_tests.ingestor.workers import WORKER_PROCESS
+from groundline_tests.ingestor.worker_process import worker_process
 from groundline_tests.listening import listening
 from groundline_tests.runtime import refusal
 
@@ -203,16 +202,9 @@ async def test_retrying_looks_again_for_the_pages_that_could_not_be_had(
 
 async def killed_while_it_crawls(database_url: str, handbook: Site) -> None:
     """Have a worker process crawl up to /travel, which the site holds, and kill it."""
-    script = str(WORKER_PROCESS)
     async with collector() as target:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, script, database_url, "crawling", target
-        )
-        try:
+        with worker_process(database_url, "crawling", target):
             await handbook.is_asked_for("/travel")
-        finally:
-            process.kill()  # with -9
-            await process.wait()
 
 
 async def test_another_worker_begins_a_killed_ones_crawl_again_and_doubles_nothing(

@@ -5,13 +5,11 @@ replace COLLECTION TEXT, swap, revert COLLECTION JOB.
 """
 
 import asyncio
-import multiprocessing
 import os
 import signal
 from dataclasses import replace
 from functools import reduce
 from typing import Any, Final, NoReturn
-from unittest.mock import patch
 
 from groundline_database import DatabaseSettings, acquire, open_pool, register_vectors
 from groundline_extraction.texts import TextSegment
@@ -21,23 +19,16 @@ from groundline_ingestor.adapters.postgres.stores import Stores, stores_on
 from groundline_lexical import detect_lexical_index
 from pydantic import SecretStr
 
+from groundline_tests.commands.processes import forked
 from groundline_tests.ingestor.messages import a_version
 from groundline_tests.ingestor.stores import a_new
-from groundline_tests.shown import ROOT
 
 COMMITTED: Final = "committed"
-
-# Forked from a process that has loaded this module, which takes most of the time of an operation.
-FORKING: Final = multiprocessing.get_context("forkserver")
-FORKING.set_forkserver_preload([__name__])
 
 
 async def killed(database_url: str, step: str, *operation: str) -> int:
     """Have a process of its own do an operation, and be killed behind a step; return its exit code."""
-    process = FORKING.Process(target=run, args=(database_url, step, *operation))
-    # For the process that it is forked from, which begins with the first one.
-    with patch.dict(os.environ, PYTHONPATH=str(ROOT / "tests/support")):
-        process.start()
+    process = forked(run, database_url, step, *operation)
     await asyncio.to_thread(process.join)
     assert process.exitcode is not None
     return process.exitcode

@@ -1,16 +1,16 @@
 """A worker in a process of its own, which stops at a stage and waits there to be killed.
 
-Arguments: the database's URL, the stage, and the target of a collector where it is to crawl. The stage is
-leased, embedding, counting, storing (where a lock of the test holds it) or crawling (where a site of the test
-holds it). Prints the stage's name when it is there, but for the last.
+The stage is leased, embedding, counting, storing (where a lock of the test holds it) or crawling (where a
+site of the test holds it). The worker sends the stage's name when it is there, but for the last.
 """
 
 import asyncio
-import sys
 import time
 import uuid
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from multiprocessing.connection import Connection
+from typing import Any
 
 from groundline_database import acquire, open_pool, register_vectors
 from groundline_embedding import Embedders
@@ -24,34 +24,53 @@ from groundline_lexical import detect_lexical_index
 from groundline_runtime.paging import PageTokens
 from pydantic import SecretStr
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
+from groundline_tests.commands.processes import FORKING, forked
 from groundline_tests.embedding import FakeEmbedder
+
+
+@contextmanager
+def worker_process(
+    database_url: str, stage: str, collector_target: str | None = None
+) -> "Iterator[Connection[None, str]]":
+    """Run the worker; provide where the stage's name comes, and kill it with -9 at the end."""
+    arriving, telling = FORKING.Pipe(duplex=False)
+    with arriving:
+        with telling:
+            process = forked(run, telling, database_url, stage, collector_target)
+        try:
+            yield arriving
+        finally:
+            process.kill()
+            process.join()
 
 
 class StuckEmbedder(FakeEmbedder):
     """Never comes back from where it is to stop."""
 
-    def __init__(self, stage: str) -> None:
+    def __init__(self, stage: str, telling: "Connection[str, None]") -> None:
         super().__init__()
         self._stage = stage
+        self._telling = telling
 
     async def embed_documents(self, texts: Sequence[str]) -> Vectors:
         if self._stage == "embedding":
-            print("embedding", flush=True)
+            self._telling.send("embedding")
             await asyncio.Event().wait()
         vectors = await super().embed_documents(texts)
         if self._stage == "storing":
-            print("storing", flush=True)
+            self._telling.send("storing")
         return vectors
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         if self._stage == "counting":
-            print("counting", flush=True)
+            self._telling.send("counting")
             time.sleep(3600)
         return super().count_tokens(texts)
 
 
-async def main(database_url: str, stage: str, collector_target: str | None = None) -> None:
+async def main(
+    telling: "Connection[str, None]", database_url: str, stage: str, collector_target: str | None
+) -> None:
     settings = IngestorSettings(
         database_url=SecretStr(database_url), collector_target=collector_target, workers=1, lease_seconds=1
     )
@@ -65,7 +84,7 @@ async def main(database_url: str, stage: str, collector_target: str | None = Non
         _, worker = wire_on(
             settings,
             stores_on(pool, lexical),
-            Embedders([StuckEmbedder(stage)]),
+            Embedders([StuckEmbedder(stage, telling)]),
             sandbox,
             PageTokens(bytes(32)),
             collector=collector,
@@ -74,10 +93,10 @@ async def main(database_url: str, stage: str, collector_target: str | None = Non
             await PostgresQueue(pool).lease(
                 str(uuid.uuid4()), models=[FakeEmbedder().model], limit=10, seconds=1
             )
-            print("leased", flush=True)
+            telling.send("leased")
             await asyncio.Event().wait()
         await worker.run()
 
 
-if __name__ == "__main__":
-    asyncio.run(main(*sys.argv[1:]))
+def run(*arguments: Any) -> None:
+    asyncio.run(main(*arguments))

@@ -1,10 +1,8 @@
 """An ingestor and its worker, on the module's database."""
 
 import asyncio
-import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 from groundline.v1 import ingestor_service_pb2 as pb
@@ -28,8 +26,8 @@ from pydantic import SecretStr
 
 from groundline_tests.embedding import FakeEmbedder
 from groundline_tests.ingestor.messages import settings_of
+from groundline_tests.ingestor.worker_process import worker_process
 
-WORKER_PROCESS = Path(__file__).with_name("worker_process.py")
 ANYBODY = Caller()
 SMALLER_CHUNKS = {"chunking": {"chunkSize": 300}}
 LONG = "\n\n".join(f"Paragraph {number} says something of its own. " * 8 for number in range(60))
@@ -175,15 +173,7 @@ async def chunks_of(pool: Pool, collection_id: str) -> list[tuple[str, int, str]
 @asynccontextmanager
 async def stuck_worker(database_url: str, stage: str) -> AsyncIterator[None]:
     """Run another replica, and kill it with -9 where it stopped."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, str(WORKER_PROCESS), database_url, stage, stdout=asyncio.subprocess.PIPE
-    )
-    assert process.stdout
-    try:
-        async with asyncio.timeout(60):
-            while (line := await process.stdout.readline()).strip() != stage.encode():
-                assert line, "the worker ended by itself"
+    with worker_process(database_url, stage) as arriving:
+        assert await asyncio.to_thread(arriving.poll, 60)
+        assert arriving.recv() == stage
         yield
-    finally:
-        process.kill()
-        await process.wait()
