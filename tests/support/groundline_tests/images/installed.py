@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import sysconfig
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -16,6 +17,7 @@ import grpc
 import project
 from groundline_embedding import EmbeddingSettings, prepare_model
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+from hatchling.builders.wheel import WheelBuilder
 from install import UV, install
 from service_requirements import ROOT, directory, hashed, needs
 
@@ -23,6 +25,7 @@ PROGRAMS: Final = tuple(name for name in project.SERVICES if name != "gateway")
 SERVICES: Final = tuple(name for name in PROGRAMS if name != "bridge")
 """Services that speak gRPC."""
 START_SECONDS: Final = 120
+INSTALLED: Final = Path(sysconfig.get_path("purelib"))
 
 
 def _run(*command: str | Path, folder: Path | None = None) -> None:
@@ -41,11 +44,10 @@ class Installation:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._wheels = folder / "wheels"
-        # Two builds at once would both see that it is missing, and one fail to make it.
-        self._wheels.mkdir()
+        for package in {path for service in PROGRAMS for path in needs(directory(service))[0]}:
+            list(WheelBuilder(str(package)).build(directory=str(self._wheels)))
+        self._bytecode = list(INSTALLED.rglob("__pycache__"))
         self._threads = ThreadPoolExecutor(2)
-        packages = {path for service in PROGRAMS for path in needs(directory(service))[0]}
-        list(self._threads.map(self._build_wheel, packages))
         self._made: dict[str, Future[Path]] = {
             service: self._threads.submit(self._install, service) for service in PROGRAMS
         }
@@ -57,8 +59,14 @@ class Installation:
     def close(self) -> None:
         self._threads.shutdown(cancel_futures=True)
 
-    def _build_wheel(self, package: Path) -> None:
-        _run(*(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", self._wheels), folder=package)
+    def _link_bytecode(self, folder: Path) -> None:
+        """Link others' bytecode, which an image has, too, from this environment; Python does not take it for
+        another file."""
+        there = next(folder.glob("lib/python3.*/site-packages"))
+        for code in self._bytecode:
+            place = there / code.relative_to(INSTALLED)
+            if place.parent.is_dir() and not place.exists():
+                place.symlink_to(code)
 
     def _install(self, service: str) -> Path:
         folder = self._folder / service
@@ -72,6 +80,7 @@ class Installation:
             next(self._wheels.glob(f"groundline_{one.name}-*.whl")) for one in needs(directory(service))[0]
         ]
         install_wheels(python, *own)
+        self._link_bytecode(folder)
         # The closure is complete: no installed package misses a dependency.
         _run(UV, "pip", "check", "--quiet", "--python", python)
         return python
@@ -163,8 +172,9 @@ class Ended:
 
 
 async def run(*command: str | Path) -> Ended:
-    """Run a program to its end, in an empty environment."""
-    process = await asyncio.create_subprocess_exec(*command, env={}, stderr=asyncio.subprocess.PIPE)
+    """Run a program to its end, in an environment that has only what leaves bytecode as it is."""
+    unchanged = {"PYTHONDONTWRITEBYTECODE": "1"}
+    process = await asyncio.create_subprocess_exec(*command, env=unchanged, stderr=asyncio.subprocess.PIPE)
     _, err = await process.communicate()
     assert process.returncode is not None
     return Ended(process.returncode, err.decode())
