@@ -17,7 +17,7 @@ LEFT_OUT: Final = (
     "idlelib",
     "tkinter",
     "turtledemo",
-    "__pycache__",
+    "*.opt-?.pyc",
     "site-packages",
     "config-*",
     "*.a",
