@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Final, NamedTuple
+from typing import Final
 
 from groundline.v1 import error_pb2, verification_pb2
 from groundline.v1 import generator_service_pb2 as pb
@@ -78,31 +78,19 @@ class _Near:
     """Share of the claim's terms in it."""
 
 
-class _Verbatim(NamedTuple):
-    """A sentence that has a claim word for word, but for what it has otherwise."""
-
-    near: _Near
-    found: Deviation
-    likelihood: float
-    """How likely it refutes the claim."""
-
-
 class _Claim:
     """A claim, read in the language of each passage if it does not tell its own."""
 
     def __init__(self, claim: pb.Claim) -> None:
         self.context = claim.context
         self._text = claim.text
-        self._language = guess_language(claim.text)
+        self.language = guess_language(claim.text)
         self._wordings: dict[str | None, WordedText] = {}
-
-    def language(self, passages: str | None) -> str | None:
-        return self._language or passages
 
     @property
     def enough(self) -> float:
         """Share of its terms from which a sentence supports it."""
-        is_short = len(self.wanted(self._language)) <= _FEW_TERMS
+        is_short = len(self.wanted(self.language)) <= _FEW_TERMS
         return _SUPPORTED_IF_SHORT if is_short else _SUPPORTED
 
     def wanted(self, language: str | None) -> frozenset[str]:
@@ -114,7 +102,7 @@ class _Claim:
                 terms = terms.difference(parts)
         return terms
 
-    def around(self, near: "_Near") -> WordedText:
+    def around(self, near: _Near) -> WordedText:
         """Return what else may bear it out beside a sentence."""
         return WordedText(f"{near.around}\n{self.context}", near.wording.language)
 
@@ -132,19 +120,19 @@ def verdict_on(claim: pb.Claim, passages: Sequence[pb.NumberedPassage]) -> pb.Cl
     otherwise, decides for its whole passage.
     """
     asked = _Claim(claim)
-    near = sorted(chain(*(_near(asked, passage) for passage in passages)), key=lambda each: -each.share)
+    near = _nearest_first(asked, passages)
     if not near or near[0].share < _SUPPORTED or max(each.own for each in near) < _OWN:
         return _not_found(near[0] if near else None)
     refuting = lacking = None
     verbatim = _otherwise_verbatim(asked, near)
-    if verbatim and verbatim.found.contradicts and verbatim.likelihood >= _LIKELY:
-        refuting = (verbatim.near, verbatim.found, verbatim.likelihood)
+    if verbatim and verbatim[1].contradicts and verbatim[2] >= _LIKELY:
+        refuting = verbatim
     elif verbatim:
-        lacking = (verbatim.near, verbatim.found)
+        lacking = verbatim[:2]
     for each in near:
         if each.share < max(_SUPPORTED, near[0].share - _AS_NEAR):
             break
-        if each.own < _OWN or (verbatim and each.number == verbatim.near.number):
+        if each.own < _OWN or (verbatim and each.number == verbatim[0].number):
             continue
         wording = asked.wording(each.wording.language)
         found = difference(wording, each.wording, asked.around(each))
@@ -152,7 +140,11 @@ def verdict_on(claim: pb.Claim, passages: Sequence[pb.NumberedPassage]) -> pb.Cl
         if found is None:
             if each.share < asked.enough:
                 continue
-            return _supported(each, _likelihood(_SUPPORT, order))
+            return pb.ClaimVerdict(
+                verdict=verification_pb2.VERDICT_SUPPORTED,
+                probability=_likelihood(_SUPPORT, order),
+                evidence=[_evidence(each)],
+            )
         likelihood = _likelihood(_REFUTATION, order)
         if found.contradicts and likelihood >= _LIKELY and _is_nearly_said(wording, each, found):
             refuting = refuting or (each, found, likelihood)
@@ -172,29 +164,29 @@ def deviation(claim: str, passages: Sequence[pb.NumberedPassage]) -> Deviation |
     if any(claim in passage.text for passage in passages):
         return None
     asked = _Claim(pb.Claim(text=claim))
-    near = sorted(chain(*(_near(asked, passage) for passage in passages)), key=lambda each: -each.share)
+    near = _nearest_first(asked, passages)
     verbatim = _otherwise_verbatim(asked, near)
     everything = "\n".join(f"{each.title}\n{each.context}\n{each.text}" for each in passages)
-    first = verbatim.found if verbatim else None
+    first = verbatim[1] if verbatim else None
     for each in near:
         if each.share < max(_COMPARABLE, near[0].share - _AS_NEAR):
             break
-        if verbatim and each.number == verbatim.near.number:
+        if verbatim and each.number == verbatim[0].number:
             continue
         found = _otherwise(asked, each, each.around) or _otherwise(asked, each, everything, lacking=True)
         if found is None:
             return None
         first = first or found
     if first is None:
-        language = asked.language(guess_language(everything))
+        language = asked.language or guess_language(everything)
         return difference(asked.wording(language), WordedText("", language), WordedText(everything, language))
     return first
 
 
-def _otherwise_verbatim(asked: _Claim, near: Sequence[_Near]) -> _Verbatim | None:
+def _otherwise_verbatim(asked: _Claim, near: Sequence[_Near]) -> tuple[_Near, Deviation, float] | None:
     """Return the sentence that has more of a claim's words in their order than others have, if these are
-    nearly all but those in whose place it has others: what is beside it and shares the claim's words does not
-    bear it out then."""
+    nearly all but those in whose place it has others, and how likely it refutes the claim: what is beside it
+    and shares the claim's words does not bear it out then."""
     compared = [
         (in_order(asked.wording(each.wording.language), each.wording), each)
         for each in near
@@ -209,11 +201,7 @@ def _otherwise_verbatim(asked: _Claim, near: Sequence[_Near]) -> _Verbatim | Non
         return None
     words = len(claim.tokens)
     others = words - len(WordedText(found.claimed, None).tokens)
-    return (
-        _Verbatim(first, found, _likelihood(_REFUTATION, order))
-        if order * words >= _VERBATIM * others
-        else None
-    )
+    return (first, found, _likelihood(_REFUTATION, order)) if order * words >= _VERBATIM * others else None
 
 
 def _otherwise(asked: _Claim, near: _Near, around: str, *, lacking: bool = False) -> Deviation | None:
@@ -235,10 +223,14 @@ def nearest(claim: pb.Claim, passage: pb.NumberedPassage) -> tuple[int, int]:
     return near.sentence.segment.start, near.sentence.segment.end
 
 
+def _nearest_first(claim: _Claim, passages: Sequence[pb.NumberedPassage]) -> list[_Near]:
+    return sorted(chain(*(_near(claim, each) for each in passages)), key=lambda each: -each.share)
+
+
 def _near(claim: _Claim, passage: pb.NumberedPassage) -> Iterator[_Near]:
     """Yield the sentences of a passage that hold some of the claim's terms."""
     reading = read(passage.text)
-    language = claim.language(reading.language)
+    language = claim.language or reading.language
     wanted = claim.wanted(language)
     if not wanted:
         return
@@ -276,20 +268,17 @@ def _likelihood(fitted: tuple[float, float], share: float) -> float:
     return 1 / (1 + math.exp(-(weight * share + bias)))
 
 
-def _supported(near: _Near, likelihood: float) -> pb.ClaimVerdict:
-    return pb.ClaimVerdict(
-        verdict=verification_pb2.VERDICT_SUPPORTED,
-        probability=likelihood,
-        evidence=[_evidence(near)],
-    )
-
-
 def _refuted(near: _Near, found: Deviation, likelihood: float) -> pb.ClaimVerdict:
+    message = f'a passage denies it: "{found.said}"'
+    if found.claimed and found.said:
+        message = f'a passage has "{found.said}" in place of "{found.claimed}"'
+    elif not found.said:
+        message = f'a passage says it without "{found.claimed}"'
     return pb.ClaimVerdict(
         verdict=verification_pb2.VERDICT_REFUTED,
         probability=likelihood,
         reason=found.reason,
-        message=_said_otherwise(found),
+        message=message,
         words=[found.claimed] if found.claimed else (),
         evidence=[_evidence(near, found.said)],
     )
@@ -308,16 +297,6 @@ def _not_found(near: _Near | None, found: Deviation | None = None) -> pb.ClaimVe
         message=message,
         words=[found.claimed] if found is not None and found.claimed else (),
         evidence=[_evidence(near, found.said if found else "")] if near is not None else (),
-    )
-
-
-def _said_otherwise(found: Deviation) -> str:
-    if found.claimed and found.said:
-        return f'a passage has "{found.said}" in place of "{found.claimed}"'
-    return (
-        f'a passage denies it: "{found.said}"'
-        if found.said
-        else f'a passage says it without "{found.claimed}"'
     )
 
 
