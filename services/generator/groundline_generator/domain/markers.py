@@ -7,6 +7,9 @@ from typing import Final
 _MARKERS: Final = re.compile(r"[\[［【]\s?(\d{1,4}(?:\s?[,;，、]\s?\d{1,4}){0,9})\s?[\]］】]")
 """Pattern of every way that models mark sources: `[1]`, `[1, 2]`, and the full-width forms of both."""
 
+_WRITTEN: Final = re.compile(r"\[(\d{1,4})\]")
+SPACES: Final = re.compile(r"[ \t]{2,}")
+
 # Ends of a text that may become a marker, an image or a code quote when more comes.
 _UNFINISHED: Final = re.compile(
     r"(?:(?:!|[ \t]*)[\[［【][\d\s,;，、]{0,80}|[ \t]+|!|<[a-zA-Z]{0,7}|(?<!`)`{1,2})$"
@@ -92,6 +95,14 @@ def cites(answer: str, numbers: frozenset[int]) -> bool:
 def masked(answer: str) -> str:
     """Return the answer with brackets inside code made harmless; offsets stay."""
     return _CODE.sub(lambda code: code.group().replace("[", "(").replace("]", ")"), answer)
+
+
+def unmarked(answer: str) -> tuple[str, list[re.Match[str]]]:
+    """Return a finished answer with spaces in place of its markers, which keep every offset and let sentences
+    end where they would without them, and the markers."""
+    bare_code = masked(answer)
+    markers = list(_WRITTEN.finditer(bare_code))
+    return _WRITTEN.sub(lambda marker: " " * len(marker.group()), bare_code), markers
 
 
 def _is_interval(numbers: Sequence[int]) -> bool:

@@ -16,12 +16,10 @@ from groundline_generator.domain.checking.disagreement import disagreement
 from groundline_generator.domain.checking.statements import Asked, Statement, document_of, statement
 from groundline_generator.domain.checking.verdicts import deviation
 from groundline_generator.domain.checking.wording import is_said_otherwise
-from groundline_generator.domain.markers import masked
-from groundline_generator.domain.reading import Reading, read
+from groundline_generator.domain.markers import SPACES, unmarked
+from groundline_generator.domain.reading import read
 from groundline_generator.domain.segments import Kind, Segment, segments
 
-_MARKER: Final = re.compile(r"\[(\d{1,4})\]")
-_SPACE: Final = re.compile(r"[ \t]{2,}")
 _NOT_SPACE: Final = re.compile(r"\S")
 _ENDED: Final = re.compile(r"[.!?…。！？][\"'”’»«)\]*_]*\s*$")
 
@@ -127,7 +125,7 @@ class CitedAnswer:
 
     def _otherwise(self, query: str, claim: CitedClaim, number: int) -> Iterator[Disagreement]:
         """Yield what passages of other documents say otherwise than a claim of this one, one of each."""
-        language = guess_language(claim.text) or self._evidence[number].language
+        language = guess_language(claim.text) or self._evidence[number].reading.language
         asked = Asked.of(query, guess_language(query) or language)
         found = self._evidence[number].statement_of(claim.text, language)
         if found is None:
@@ -146,10 +144,7 @@ class CitedAnswer:
 
 
 def _claims(answer: str) -> Iterator[CitedClaim]:
-    bare_code = masked(answer)
-    markers = list(_MARKER.finditer(bare_code))
-    # Spaces in place of the markers keep every offset and let sentences end where they would without them.
-    bare = _MARKER.sub(lambda marker: " " * len(marker.group()), bare_code)
+    bare, markers = unmarked(answer)
     found = [each for each in segments(bare, guess_language(answer)) if each.kind is not Kind.HEADING]
     quotable = [part for each in found for part in _parts(bare, each, markers)]
     for index, segment in enumerate(quotable):
@@ -158,7 +153,7 @@ def _claims(answer: str) -> Iterator[CitedClaim]:
         references = tuple(_references(bare, segment.start, segment.end, own))
         text = bare[segment.start : segment.end]
         end = segment.start + len(text.rstrip())
-        yield CitedClaim(_SPACE.sub(" ", text), references, segment.start, end, segment.kind)
+        yield CitedClaim(SPACES.sub(" ", text), references, segment.start, end, segment.kind)
 
 
 def _parts(bare: str, segment: Segment, markers: Sequence[re.Match[str]]) -> Iterator[Segment]:
@@ -194,23 +189,16 @@ class _Evidence:
     """A passage to compare claims with."""
 
     def __init__(self, passage: pb.NumberedPassage) -> None:
+        self.reading = read(passage.text)
         self._passage = passage
         self._terms: dict[str | None, frozenset[str]] = {}
         self._statements: dict[str | None, Sequence[Statement]] = {}
 
-    @cached_property
-    def _reading(self) -> Reading:
-        return read(self._passage.text)
-
-    @property
-    def language(self) -> str | None:
-        return self._reading.language
-
     def best_sentence(self, claim: str) -> str:
         """Return the sentence that shares the most terms with a claim; "" if none shares any."""
-        wanted = frozenset(content_terms(claim, self.language))
+        wanted = frozenset(content_terms(claim, self.reading.language))
         best, best_score = "", 0.0
-        for sentence in self._reading.sentences(self.language):
+        for sentence in self.reading.sentences(self.reading.language):
             if shared := len(wanted.intersection(sentence.terms)):
                 score = shared / (len(wanted) + len(set(sentence.terms)) - shared)
                 if score > best_score:
@@ -219,9 +207,9 @@ class _Evidence:
 
     def statements(self, asked: str | None) -> Sequence[Statement]:
         """Return the sentences, each with the title, the context, its headings and the sentence before it."""
-        language = self.language or asked
+        language = self.reading.language or asked
         if language not in self._statements:
-            sentences = self._reading.sentences(language)
+            sentences = self.reading.sentences(language)
             self._statements[language] = [
                 statement(self._passage, sentences, place, language) for place in range(len(sentences))
             ]
@@ -229,33 +217,29 @@ class _Evidence:
 
     def statement_of(self, claim: str, language: str | None) -> Statement | None:
         """Return the sentence that shares the most terms with a claim."""
-        wanted = frozenset(content_terms(claim, self.language or language))
+        wanted = frozenset(content_terms(claim, self.reading.language or language))
         return max(
             self.statements(language), key=lambda each: len(wanted.intersection(each.terms)), default=None
         )
-
-    def sentences(self, language: str | None) -> Iterator[Sequence[str]]:
-        """Yield the terms of each sentence."""
-        return (each.terms for each in self._reading.sentences(language))
 
     def terms(self, language: str | None) -> frozenset[str]:
         """Return the terms of title, context and text, read as one language."""
         if language not in self._terms:
             above = content_terms(f"{self._passage.title} {self._passage.context}", language)
-            self._terms[language] = self._reading.terms(language).union(above)
+            self._terms[language] = self.reading.terms(language).union(above)
         return self._terms[language]
 
 
 def _is_supported(claim: str, evidence: Sequence[_Evidence]) -> bool:
     """Tell whether passages hold a claim's terms together, or one sentence does in other forms and words."""
-    language = guess_language(claim) or evidence[0].language
+    language = guess_language(claim) or evidence[0].reading.language
     wanted = frozenset(content_terms(claim, language))
     enough = _SUPPORT_SHARE * len(wanted)
     held = frozenset[str]().union(*(each.terms(language) for each in evidence))
     if len(wanted & held) >= enough:
         return True
     return any(
-        sum(term in terms or is_said_otherwise(term, terms, language) for term in wanted) >= enough
+        sum(term in one.terms or is_said_otherwise(term, one.terms, language) for term in wanted) >= enough
         for each in evidence
-        for terms in each.sentences(language)
+        for one in each.reading.sentences(language)
     )

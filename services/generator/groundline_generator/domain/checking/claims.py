@@ -8,12 +8,10 @@ from groundline.v1 import generator_service_pb2 as pb
 from groundline_language import guess_language
 from groundline_language.terms import content_terms
 
-from groundline_generator.domain.markers import masked
+from groundline_generator.domain.markers import SPACES, unmarked
 from groundline_generator.domain.references import refers_back
 from groundline_generator.domain.segments import Kind, segments
 
-_MARKER: Final = re.compile(r"\[\d{1,4}\]")
-_SPACE: Final = re.compile(r"[ \t]{2,}")
 _QUESTION: Final = re.compile(r"[?？][\"'”’»«)\]*_]*\s*$")
 _NO_CLAIMS: Final = frozenset((Kind.HEADING, Kind.CODE))
 
@@ -25,11 +23,10 @@ def claims_of(text: str) -> Iterator[pb.Claim]:
     Headings, code, questions and what holds no term are left out.
     """
     language = guess_language(text)
-    # Spaces in place of citation markers keep every offset.
-    bare = _MARKER.sub(lambda marker: " " * len(marker.group()), masked(text))
+    bare, _ = unmarked(text)
     before = ""
     for segment in segments(bare, language):
-        shown = _SPACE.sub(" ", bare[segment.start : segment.end]).strip()
+        shown = SPACES.sub(" ", bare[segment.start : segment.end]).strip()
         if segment.kind in _NO_CLAIMS or _QUESTION.search(shown) or not content_terms(shown, language):
             continue
         context = [segment.heading, before if refers_back(shown) else ""]
