@@ -32,6 +32,10 @@ def _choice(key: str) -> frozenset[str]:
     return frozenset(_WORDS[key].split("|"))
 
 
+def _terms(key: str) -> frozenset[str]:
+    return frozenset(chain(*(content_terms(_WORDS[key], each) for each in ("english", "german"))))
+
+
 _ROUGH, _TO, _BETWEEN, _AND, _CLOCK = map(_choice, ("rough", "to", "between", "and", "clock"))
 _AT_LEAST, _AT_MOST, BEFORE_NOUN = map(_choice, ("at_least", "at_most", "before_noun"))
 
@@ -43,14 +47,10 @@ def _numbers(key: str, first: int = 1) -> dict[str, int]:
 
 
 _NUMBERED: Final = _numbers("weekdays", 0)
-REPHRASED: Final = frozenset(
-    chain.from_iterable(content_terms(_WORDS["verbs"], each) for each in ("english", "german"))
-)
+REPHRASED: Final = _terms("verbs")
 """Terms of a question by which it asks for a value, and which an answer need not repeat."""
 
-DOCUMENTS: Final = frozenset(
-    chain.from_iterable(content_terms(_WORDS["documents"], each) for each in ("english", "german"))
-)
+DOCUMENTS: Final = _terms("documents")
 """Terms by which titles tell kinds of documents, not of things."""
 
 NOUNS: Final = frozenset(_WORDS["verbs"].split())
@@ -134,7 +134,9 @@ class Value(NamedTuple):
         if self.is_rough or other.is_rough:
             slack = _ROUGHLY * max(abs(self.high), abs(other.high))
         elif (
-            min(self.low, other.low) >= 1000 and self.kind == "count" and (self._is_round or other._is_round)
+            min(self.low, other.low) >= 1000
+            and self.kind == "count"
+            and 0 in (self.low % 100, other.low % 100)
         ):
             slack = _ROUNDED * max(self.high, other.high)
         return (
@@ -155,10 +157,6 @@ class Value(NamedTuple):
         if self.kind != "count" or not 0 <= self.low < self.high <= _HOURS_OF_DAY or " " in self.thing:
             return self
         return self._replace(kind="clock", low=self.low * 60, high=self.high * 60)
-
-    @property
-    def _is_round(self) -> bool:
-        return self.low % 100 == 0
 
     def _bounded(self, other: "Value") -> tuple[float, float]:
         if self.bound == other.bound or not self.bound:
@@ -238,20 +236,17 @@ def _value_at(tokens: Sequence[_Token], place: int) -> tuple[Value | None, int]:
     day = _NUMBERED.get(token.folded.rstrip("s")) if token.kind == "word" and len(token.text) > 3 else None
     if day is not None:
         return Value("weekday", day, day, token.text, token.start, token.end), place + 1
-    often = _often(tokens, place) if token.kind != "mark" else None
-    if often is not None:
+    if token.kind != "mark" and (often := _often(tokens, place)):
         return often
     number = _number(token, _at(tokens, place + 1))
     before = _at(tokens, place - 1)
+    start, after = token.start, place + 1
     if number is None or (before and before.end == token.start and before.text in "/.:_§#"):
         return None, place
-    start, after = token.start, place + 1
     following = _at(tokens, after)
     if before and before.text in "€$£":
-        start, unit = before.start, UNITS[before.text]
-        return _measured(tokens, place, number, unit, start, after)
-    clock = _clock(tokens, place, number)
-    if clock is not None:
+        return _measured(tokens, place, number, UNITS[before.text], before.start, after)
+    if clock := _clock(tokens, place, number):
         return clock
     if following and following.folded in UNITS and UNITS[following.folded] in _SCALES:
         number, after = number * _SCALES[UNITS[following.folded]], after + 1
@@ -267,16 +262,15 @@ def _value_at(tokens: Sequence[_Token], place: int) -> tuple[Value | None, int]:
         counted = _of_compound(following.folded)
     if counted:
         return _measured(tokens, place, number, counted, start, after + 1)
-    if token.kind == "number" and _YEAR.fullmatch(token.text) and not _is_counting(following):
+    is_counting = following and following.kind == "word" and following.text[0].isupper()
+    if token.kind == "number" and _YEAR.fullmatch(token.text) and not is_counting:
         return Value("year", number, number, token.text, start, token.end), after
-    dated = _date(tokens, place, number)
-    if dated is not None:
+    if dated := _date(tokens, place, number):
         return dated
     thing = f"{_thing(tokens, after)} {_word_before(tokens, place)}".strip()
     bound, rough = _before(tokens, place)
-    return Value(
-        "count", number, number, token.text, start, tokens[after - 1].end, bound, rough, thing
-    ), after
+    end = tokens[after - 1].end
+    return Value("count", number, number, token.text, start, end, bound, rough, thing), after
 
 
 def _often(tokens: Sequence[_Token], place: int) -> tuple[Value, int] | None:
@@ -324,12 +318,7 @@ def _is_duration(first: _Token, last: _Token) -> bool:
     days"."""
     is_own = not first.folded.startswith(_AT_WORK) and first.folded not in _EVERY
     is_long = min(len(first.text), len(last.text)) >= _LONG
-    return (
-        first.text.islower()
-        and is_own
-        and is_long
-        and _DIMENSIONS.get(UNITS.get(last.folded, ""), "?")[0] == "duration"
-    )
+    return first.text.islower() and is_own and is_long and _kind(UNITS.get(last.folded, "")) == "duration"
 
 
 def _of_compound(word: str) -> str | None:
@@ -343,10 +332,6 @@ def _word_before(tokens: Sequence[_Token], place: int) -> str:
     if before >= 0 and tokens[before].text == ":":
         before -= 1
     return tokens[before].text if before >= 0 and tokens[before].kind == "word" else ""
-
-
-def _is_counting(following: _Token | None) -> bool:
-    return following is not None and following.kind == "word" and following.text[0].isupper()
 
 
 def _number(token: _Token, following: _Token | None = None) -> float | None:
@@ -456,18 +441,14 @@ def _range(
         return None
     low = value.low
     if value.kind != other.kind and other.kind == "clock":
-        low = value.low * 60
-    elif value.kind != other.kind and other.kind in _KINDS_OF_UNITS and value.low > 0:
-        low = value.low * other.low / _plain(other.shown)
+        low *= 60
+    elif value.kind != other.kind and other.kind in _KINDS_OF_UNITS and low > 0:
+        numbers = (number for number in map(_number, _tokens(other.shown)) if number is not None)
+        low = low * other.low / (next(numbers, None) or 1.0)
     return other._replace(low=low, start=value.start, shown=f"{value.shown} {gap[0]} {other.shown}")
 
 
 _KINDS_OF_UNITS: Final = frozenset(each[0] for each in _DIMENSIONS.values())
-
-
-def _plain(shown: str) -> float:
-    number = next((value for token in _tokens(shown) if (value := _number(token))), None)
-    return number or 1.0
 
 
 def _sum(value: Value, gap: Sequence[str], other: Value) -> Value | None:
@@ -475,9 +456,5 @@ def _sum(value: Value, gap: Sequence[str], other: Value) -> Value | None:
         return None
     if gap and not (len(gap) == 1 and gap[0] in _AND):
         return None
-    return value._replace(
-        low=value.low + other.low,
-        high=value.high + other.high,
-        end=other.end,
-        shown=f"{value.shown} {other.shown}",
-    )
+    low, high, shown = value.low + other.low, value.high + other.high, f"{value.shown} {other.shown}"
+    return value._replace(low=low, high=high, end=other.end, shown=shown)
