@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence, Set
 from difflib import SequenceMatcher
 from importlib.resources import files
-from itertools import chain, permutations
+from itertools import chain, permutations, product
 from typing import Final, NamedTuple
 
 from groundline.v1 import error_pb2
@@ -150,11 +150,9 @@ def _denial(claim: WordedText, sentence: WordedText, changes: Sequence[_Change])
         word, other = _negation_at_end(ours), _negation_at_end(theirs)
         if bool(word) != bool(other):
             return Deviation(error_pb2.CONTRADICTED_SENTENCE, word, other)
-    if word := denied_alone(claim, sentence):
-        return Deviation(error_pb2.CONTRADICTED_SENTENCE, word)
-    if word := denied_alone(sentence, claim):
-        return Deviation(error_pb2.CONTRADICTED_SENTENCE, "", word)
-    return None
+    word = denied_alone(claim, sentence)
+    other = "" if word else denied_alone(sentence, claim)
+    return Deviation(error_pb2.CONTRADICTED_SENTENCE, word, other) if word or other else None
 
 
 def _negations(text: WordedText) -> int:
@@ -215,10 +213,8 @@ def _unlike(ours: Sequence[Token], theirs: Sequence[Token]) -> tuple[Sequence[To
     """Return the words, and the parts of words with hyphens, that only one side has."""
     first, second = ([part for token in each for part in token.parts] for each in (ours, theirs))
     common = {part.folded for part in first} & {part.folded for part in second}
-    only_first, only_second = (
-        [part for part in each if part.folded not in common] for each in (first, second)
-    )
-    return only_first, only_second
+    unlike = ([part for part in each if part.folded not in common] for each in (first, second))
+    return next(unlike), next(unlike)
 
 
 def _other_number(ours: Sequence[Token], theirs: Sequence[Token]) -> Deviation | None:
@@ -279,9 +275,10 @@ def _are_other_names(
     is_alone = is_pure and len(named) == len(ours) and len(instead) == len(theirs)
     if not is_alone and (language != "english" or any(one.is_first for one in (*named, *instead))):
         return False
-    if any(is_same_name(one.folded, other.folded) for one in named for other in instead):
-        return False
-    if any(_are_alike(one, other, language) for one in named for other in instead):
+    if any(
+        is_same_name(one.folded, other.folded) or _are_alike(one, other, language)
+        for one, other in product(named, instead)
+    ):
         return False
     if _are_initials(named, instead) or _are_initials(instead, named):
         return False

@@ -98,18 +98,14 @@ def _goes_on(asked: Asked, one: Statement, value: Value, held: Held) -> bool:
 
 def _pair(asked: Asked, ours: Statement, theirs: Statement) -> tuple[Value, Value] | None:
     """Return what each states of what the question asks for, if that differs."""
-    if asked.statuses and (pair := _other_status(asked, ours, theirs)):
-        return pair
+    if asked.statuses:
+        # One says that it is so, and the other that it is not.
+        own = _status(asked, ours)
+        if own and (other := _status(asked, theirs)) and own.differs(other):
+            return own, other
     if asked.kinds is None or "person" in asked.kinds:
         return _other_name(asked, ours, theirs)
     return _apart(asked, ours, theirs) if asked.may_be_of(ours) and asked.may_be_of(theirs) else None
-
-
-def _other_status(asked: Asked, ours: Statement, theirs: Statement) -> tuple[Value, Value] | None:
-    """Return the words by which one says that it is so, and the other that it is not."""
-    own = _status(asked, ours)
-    other = _status(asked, theirs) if own else None
-    return (own, other) if own and other and own.differs(other) else None
 
 
 def _status(asked: Asked, one: Statement) -> Value | None:
@@ -154,8 +150,8 @@ def _is_name(words: str, language: str | None) -> bool:
     is_titled = words.partition(" ")[0].casefold() in TITLES
     return (
         is_titled
-        or other is None
-        or any(not related(term, language or "", other) for term in content_terms(words, language))
+        or not other
+        or not all(related(each, language or "", other) for each in content_terms(words, language))
     )
 
 
@@ -166,7 +162,7 @@ def _apart(asked: Asked, ours: Statement, theirs: Statement) -> tuple[Value, Val
         [
             each.of_hours() if "clock" in asked.kinds else each
             for each in values(one.text)
-            if not _is_asked(asked, each)
+            if not any(value.kind == each.kind and not each.differs(value) for value in asked.values)
         ]
         for one in (ours, theirs)
     )
@@ -206,10 +202,6 @@ def _answers(kind: str, kinds: frozenset[str]) -> bool:
     if not kinds:
         return kind not in ("year", "weekday", "clock", "date", "often")
     return kind in kinds or kind.partition("_")[0] in kinds
-
-
-def _is_asked(asked: Asked, value: Value) -> bool:
-    return any(value.kind == each.kind and not value.differs(each) for each in asked.values)
 
 
 def _of_one_thing(

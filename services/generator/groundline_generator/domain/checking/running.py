@@ -88,7 +88,7 @@ class RunningAnswer:
             start, end = claim.start + moved_by, claim.end + moved_by
             if start < self._checked:
                 continue
-            found = defect_of(answer, claim) if _is_compared(answer, claim) else None
+            found = defect_of(answer, claim) if claim.kind is not Kind.CODE and answer.cites(claim) else None
             if found is not None and found.contradicts and _is_refuted(answer, claim):
                 taken_back = self._take_back(start, end, found)
                 moved_by -= taken_back.end_offset - taken_back.start_offset
@@ -184,10 +184,6 @@ def moved(
             by = len(each.text) - (each.end_offset - each.start_offset)
             start, end = start + by, end + by
     return chat_pb2.UnsupportedSentence(start_offset=start, end_offset=end, issue=mark.issue)
-
-
-def _is_compared(answer: CitedAnswer, claim: CitedClaim) -> bool:
-    return claim.kind is not Kind.CODE and answer.cites(claim)
 
 
 def _is_refuted(answer: CitedAnswer, claim: CitedClaim) -> bool:

@@ -137,11 +137,7 @@ class WordedText:
         found = list(_TOKEN.finditer(text))
         ends = [0, *(token.end() for token in found)]
         return [
-            Token(
-                token.group(),
-                folded(token.group()),
-                end == 0 or "." in text[end : token.start()],
-            )
+            Token(token.group(), folded(token.group()), end == 0 or "." in text[end : token.start()])
             for token, end in zip(found, ends, strict=False)
         ]
 
@@ -194,17 +190,13 @@ class WordedText:
     @cached_property
     def denials(self) -> Sequence[Denial]:
         plain = _NO_DENIAL.sub(" ", self.text)
-        return [
+        found: list[Denial] = []
+        for word in _NEGATION.finditer(plain):
+            behind = content_terms(plain[word.end() :], self.language)[:_NEGATED_TERMS]
             # German may deny at the end: "Schließen Sie das Ventil nicht."
-            Denial(word.group(), frozenset(self._behind(plain, word) or self._before(plain, word)))
-            for word in _NEGATION.finditer(plain)
-        ]
-
-    def _behind(self, text: str, word: re.Match[str]) -> Sequence[str]:
-        return content_terms(text[word.end() :], self.language)[:_NEGATED_TERMS]
-
-    def _before(self, text: str, word: re.Match[str]) -> Sequence[str]:
-        return content_terms(text[: word.start()], self.language)[-_NEGATED_TERMS:]
+            denied = behind or content_terms(plain[: word.start()], self.language)[-_NEGATED_TERMS:]
+            found.append(Denial(word.group(), frozenset(denied)))
+        return found
 
 
 def in_order(text: WordedText, other: WordedText) -> float:
