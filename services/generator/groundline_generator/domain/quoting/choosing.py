@@ -63,13 +63,9 @@ def choose(question: Question, ranked: Sequence[Candidate], max_sentences: int) 
     designations = {term for term in best.in_heading if _DIGIT.search(term)}
     chosen: list[Candidate] = []
     for candidate in ranked:
-        if len(chosen) == max_sentences:
+        if len(chosen) == max_sentences or candidate.score < _FURTHER_SHARE * best.score:
             break
-        if candidate.score < _FURTHER_SHARE * best.score:
-            break
-        if not (candidate.hits or candidate.denies) or not designations <= candidate.in_heading.union(
-            candidate.hits
-        ):
+        if not (candidate.hits or candidate.denies) or not designations <= candidate.is_about:
             continue
         if chosen and _leaves_open(question, candidate):
             continue

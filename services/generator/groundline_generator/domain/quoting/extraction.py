@@ -163,7 +163,8 @@ def _extracted(
         return Extraction((), relevance)
     steps = procedure(question, ranked) if max_sentences > 1 else ()
     chosen = [*steps] or choose(question, ranked, max_sentences)
-    if question.counted.things and not _any_counts(chosen, ranked[0].language):
+    is_counted = any(each.is_of_kind and each.language == ranked[0].language for each in chosen)
+    if question.counted.things and not is_counted:
         if counting := counts_first(ranked):
             ranked, relevance = counting, work.relevance(question, counting, minimum)
             chosen = choose(question, ranked, max_sentences)
@@ -172,7 +173,8 @@ def _extracted(
         if relevance < minimum:
             return Extraction((), relevance)
     if answerability and is_read and chosen:
-        relevance = _shifted(relevance, answerability(query, work.around(chosen)))
+        shift = _READING_SHIFT * max(answerability(query, work.around(chosen)))
+        relevance = max(0.0, min(relevance + max(-_MAXIMUM_SHIFT, min(shift, _MAXIMUM_SHIFT)), 1.0))
         if relevance < min_relevance:
             return Extraction((), relevance)
     shift = relevance - ranked[0].relevance
@@ -192,10 +194,7 @@ class _Work:
     """Passages with what is read in them."""
 
     def __init__(
-        self,
-        passages: Sequence[pb.NumberedPassage],
-        checkpoint: Callable[[], None],
-        today: date | None = None,
+        self, passages: Sequence[pb.NumberedPassage], checkpoint: Callable[[], None], today: date | None
     ) -> None:
         self._passages = passages
         self._checkpoint = checkpoint
@@ -231,10 +230,8 @@ class _Work:
         other = ranked[0].language if ranked and is_other(question.language, ranked[0].language) else None
         # A year within a span need not stand anywhere.
         text = question.timeless if ranked and question.is_told_by(ranked[0]) else question.text
-        is_of_others = speak_of_others(text, question.language, self._passages, other) or (
-            bool(ranked) and self._begins_later(question, ranked[0])
-        )
-        if is_of_others:
+        is_of_others = speak_of_others(text, question.language, self._passages, other)
+        if is_of_others or (ranked and self._begins_later(question, ranked[0])):
             relevance *= _OTHER_SUBJECT
         return relevance
 
@@ -257,26 +254,21 @@ class _Work:
         """Return the best sentence of another document that answers differently than the first one chosen."""
         best = chosen[0]
         asked = Asked.of(question.text, question.language or best.language)
+        own = document_of(self._passages[best.passage])
         ours = [self._statement(each) for each in chosen if each.passage == best.passage]
         for candidate in ranked:
             if candidate.score < _RIVAL_SHARE * best.score:
                 return None
-            if (
-                candidate.language == best.language
-                and not candidate.is_of_other_question
-                and not self._is_same_document(candidate, best)
-            ):
+            is_of_language = candidate.language == best.language
+            document = document_of(self._passages[candidate.passage])
+            if is_of_language and not candidate.is_of_other_question and document != own:
                 theirs = self._statement(candidate)
                 if any(disagreement(asked, each, theirs) is not None for each in ours):
                     return None if candidate in chosen else candidate
         return None
 
     def bridged(
-        self,
-        question: Question,
-        ranked: Sequence[Candidate],
-        chosen: Sequence[Candidate],
-        max_sentences: int,
+        self, question: Question, ranked: Sequence[Candidate], chosen: Sequence[Candidate], max_sentences: int
     ) -> list[Candidate]:
         """Return the chosen sentences, the last of them replaced by what another document tells."""
         further = bridged(question, chosen, ranked, self._passages)
@@ -286,9 +278,6 @@ class _Work:
     def _statement(self, candidate: Candidate) -> Statement:
         sentences = self._readings[candidate.passage].sentences(candidate.language)
         return statement(self._passages[candidate.passage], sentences, candidate.position, candidate.language)
-
-    def _is_same_document(self, first: Candidate, second: Candidate) -> bool:
-        return document_of(self._passages[first.passage]) == document_of(self._passages[second.passage])
 
     def around(self, chosen: Sequence[Candidate]) -> Sequence[str]:
         """Return what stands around the sentences in their passages, at most `_READ_CHARACTERS` of each."""
@@ -339,10 +328,6 @@ class _Work:
         return Extract(number, quotation(chosen.sentence), is_code, step, is_numbered)
 
 
-def _any_counts(chosen: Sequence[Candidate], language: str | None) -> bool:
-    return any(each.is_of_kind and each.language == language for each in chosen)
-
-
 def _contrasted(work: _Work, sides: tuple[str, str], min_relevance: float) -> Extraction | None:
     """Return the best sentence on each side of a comparison; None unless each has one, of the same matter."""
     questions = [work.question(side) for side in sides]
@@ -361,9 +346,8 @@ def _contrasted(work: _Work, sides: tuple[str, str], min_relevance: float) -> Ex
         found.append(ranked)
     common = questions[0].terms & questions[1].terms
     pair = first, second = max(product(*found), key=partial(_likeness, questions, common))
-    if common and not _matter(common, first, second):
-        return None
-    if measures and not first.measured(measures) & second.measured(measures):
+    is_apart = common and not _matter(common, first, second)
+    if is_apart or (measures and not first.measured(measures) & second.measured(measures)):
         return None
     extracts = dict.fromkeys(chain.from_iterable(work.extracts([each]) for each in (first, second)))
     likely = (work.likelihood(question, [each]) for question, each in zip(questions, pair, strict=True))
@@ -427,8 +411,3 @@ def _on_both(
         if not question.degrees.isdisjoint(each.hits)
         or (both <= each.is_about and (not measures or each.measured(measures)))
     ]
-
-
-def _shifted(relevance: float, answerable: Sequence[float]) -> float:
-    shift = _READING_SHIFT * max(answerable)
-    return max(0.0, min(relevance + max(-_MAXIMUM_SHIFT, min(shift, _MAXIMUM_SHIFT)), 1.0))

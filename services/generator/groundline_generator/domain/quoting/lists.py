@@ -63,9 +63,8 @@ def led_to(
 
 def _is_announced(leading: Candidate, following: Candidate, text: str) -> bool:
     """Tell whether a sentence, and no list, is right behind a colon."""
-    if following.sentence.segment.kind is not Kind.SENTENCE or not _is_same_heading(leading, following):
-        return False
-    return not _is_item(following, leading.sentence.segment.end, text)
+    is_sentence = following.sentence.segment.kind is Kind.SENTENCE and _is_same_heading(leading, following)
+    return is_sentence and not _is_item(following, leading.sentence.segment.end, text)
 
 
 def _goes_on(first: Candidate | None, each: Candidate, between: str) -> bool:

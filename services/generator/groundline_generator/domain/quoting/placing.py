@@ -71,7 +71,7 @@ def _stand_in(candidates: Sequence[Candidate], by_place: _Places, asked: AskedTi
     for each in candidates:
         if not each.is_of_time:
             continue
-        others = [*_gone_on_from(each, by_place)]
+        others = list(_gone_on_from(each, by_place))
         # More is true of an open period ("until 1986") than of a day, so what stands behind proves less.
         if not asked.period.is_open:
             others += _going_on_from(each, by_place)
