@@ -7,6 +7,7 @@ from typing import Final
 from groundline.v1 import generator_service_pb2_grpc
 from groundline_runtime.serving.server import Application, run
 from groundline_validation import validate
+from pydantic import SecretStr
 
 from groundline_generator.adapters.extractive import ExtractiveModel
 from groundline_generator.adapters.prices import Prices
@@ -128,14 +129,7 @@ async def _own_judge(settings: GeneratorSettings) -> AsyncIterator[ModelJudge | 
     if settings.judge_model is None:
         yield None
         return
-    from groundline_generator.adapters.openai import OpenAIModel
-
-    provider = OpenAIModel(
-        base_url=settings.judge_base_url,
-        api_key=settings.judge_api_key,
-        silence_seconds=settings.provider_silence_seconds,
-    )
-    async with aclosing(provider):
+    async with _openai(settings, settings.judge_base_url, settings.judge_api_key) as provider:
         prices = Prices(settings.prices, provider="openai", base_url=settings.judge_base_url)
         chat = _guarded(provider, "judge", settings, prices)
         yield ModelJudge(chat, ModelChoice(settings.judge_model), settings.context_tokens)
@@ -161,15 +155,16 @@ def _provider(settings: GeneratorSettings) -> AbstractAsyncContextManager[ChatMo
                 cache_min_tokens=settings.cache_min_tokens,
             )
         )
+    return _openai(settings, settings.provider_base_url, settings.provider_api_key)
+
+
+def _openai(
+    settings: GeneratorSettings, base_url: str | None, api_key: SecretStr | None
+) -> AbstractAsyncContextManager[ChatModel]:
     from groundline_generator.adapters.openai import OpenAIModel
 
-    return aclosing(
-        OpenAIModel(
-            base_url=settings.provider_base_url,
-            api_key=settings.provider_api_key,
-            silence_seconds=settings.provider_silence_seconds,
-        )
-    )
+    silence_seconds = settings.provider_silence_seconds
+    return aclosing(OpenAIModel(base_url=base_url, api_key=api_key, silence_seconds=silence_seconds))
 
 
 def _or(value: float | None, default: float) -> float:
