@@ -4,15 +4,14 @@ import json
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from groundline.v1 import chat_pb2, table_pb2
 from groundline.v1 import generator_service_pb2 as pb
-from groundline_runtime.charges import charged, total
+from groundline.v1 import table_pb2
 from pydantic import BaseModel
 
 from groundline_generator.domain.calls import ModelChoice
 from groundline_generator.domain.fences import fenced, new_nonce
 from groundline_generator.ports import ChatModel
-from groundline_generator.service.structured import question, structured
+from groundline_generator.service.structured import asked
 
 _INSTRUCTIONS: Final = """
 You turn a question into a plan for one of the tables below. You do not answer it: a database runs the plan.
@@ -76,11 +75,9 @@ class TablePlanner:
         if is_repair:
             rejected = fenced("plan", nonce, "\n".join([request.rejected_plan, *request.problems]))
             prompt += f"\n\nThis plan cannot be run:\n{rejected}\nWrite one that can, or table 0."
-        call = question(name, _INSTRUCTIONS.format(nonce=nonce), prompt, _Plan)
-        paid: list[chat_pb2.Usage] = []
-        with charged(paid):
-            found = await structured(self.chat, call, _Plan, paid, max_calls=1 if is_repair else 2)
-        response = pb.PlanTableResponse(model=name, usage=total(paid))
+        system, max_calls = _INSTRUCTIONS.format(nonce=nonce), 1 if is_repair else 2
+        found, usage = await asked(self.chat, name, system, prompt, _Plan, max_calls=max_calls)
+        response = pb.PlanTableResponse(model=name, usage=usage)
         if 0 < found.table <= len(request.tables):
             response.plan.CopyFrom(_message(found, request.tables[found.table - 1].table))
         return response
@@ -116,9 +113,7 @@ def _message(found: _Plan, table: table_pb2.Table) -> table_pb2.TablePlan:
         table_index=table.table_index,
         conditions=[
             table_pb2.TableCondition(
-                column=_held(each.column),
-                operator=_operator(each.operator),
-                values=each.alternatives,
+                column=_held(each.column), operator=_operator(each.operator), values=each.alternatives
             )
             for each in found.conditions
         ],

@@ -4,10 +4,8 @@ complex ones are split."""
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from groundline.v1 import chat_pb2
 from groundline.v1 import generator_service_pb2 as pb
 from groundline_contracts import default_of
-from groundline_runtime.charges import charged, total
 from pydantic import BaseModel
 
 from groundline_generator.domain.calls import ModelChoice
@@ -16,7 +14,7 @@ from groundline_generator.domain.prompting import conversation
 from groundline_generator.domain.rewriting import decompose, standalone, translation
 from groundline_generator.ports import ChatModel
 from groundline_generator.service.fallback import model_or_rules
-from groundline_generator.service.structured import question, structured
+from groundline_generator.service.structured import asked
 
 _SUB_QUERIES: Final[int] = default_of(pb.RewriteQueryRequest, "max_sub_queries")
 
@@ -79,18 +77,15 @@ class ModelRewriter:
         nonce = new_nonce()
         said = conversation(request.chat_history, nonce)
         limit = request.max_sub_queries or _SUB_QUERIES
-        if limit == 1:
-            # A single part is not a decomposition.
-            limit = 0
+        # A single part is not a decomposition.
+        limit = 0 if limit == 1 else limit
         system = _INSTRUCTIONS.format(limit=limit, nonce=nonce)
-        call = question(name, system, f"{said}\nQuestion: {query}".strip(), _Rewritten)
-        paid: list[chat_pb2.Usage] = []
-        with charged(paid):
-            found = await structured(self.chat, call, _Rewritten, paid)
+        prompt = f"{said}\nQuestion: {query}".strip()
+        found, usage = await asked(self.chat, name, system, prompt, _Rewritten)
         parts = list(dict.fromkeys(part.strip() for part in found.sub_queries if part.strip()))[:limit]
         return pb.RewriteQueryResponse(
             standalone_query=found.standalone_query.strip() or query,
             sub_queries=parts if len(parts) > 1 else (),
             model=name,
-            usage=total(paid),
+            usage=usage,
         )

@@ -5,6 +5,7 @@ from contextlib import aclosing
 from typing import Final
 
 from groundline.v1 import chat_pb2
+from groundline_runtime.charges import charged, total
 from groundline_runtime.errors import InternalError
 from pydantic import BaseModel, ValidationError
 
@@ -54,6 +55,16 @@ async def structured[T: BaseModel](
         "MODEL_OUTPUT_INVALID",
         f"the model's output cannot be used: {why or 'it is not of the form asked for'}",
     )
+
+
+async def asked[T: BaseModel](
+    chat: ChatModel, model: str, system: str, prompt: str, answer: type[T], *, max_calls: int = 2
+) -> tuple[T, chat_pb2.Usage]:
+    """Ask a question, and return the object and what the calls cost; an error tells that as well."""
+    paid: list[chat_pb2.Usage] = []
+    with charged(paid):
+        call = question(model, system, prompt, answer)
+        return await structured(chat, call, answer, paid, max_calls=max_calls), total(paid)
 
 
 async def _reply(model: ChatModel, call: ModelCall) -> tuple[str, ModelFinished]:

@@ -4,10 +4,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, Protocol
 
-from groundline.v1 import chat_pb2
 from groundline.v1 import generator_service_pb2 as pb
 from groundline_contracts import default_of
-from groundline_runtime.charges import charged, total
 from pydantic import BaseModel
 
 from groundline_generator.domain.calls import NO_MODEL, ModelChoice
@@ -17,7 +15,7 @@ from groundline_generator.domain.prompting import listed
 from groundline_generator.ports import ChatModel
 from groundline_generator.service.concurrency import computed
 from groundline_generator.service.fallback import model_or_rules
-from groundline_generator.service.structured import question, structured
+from groundline_generator.service.structured import asked
 
 _QUERIES: Final[int] = default_of(pb.JudgeSufficiencyRequest, "max_queries")
 _READ: Final = 20
@@ -97,17 +95,13 @@ class ModelSufficiency:
         searched = "\n".join(f"- {query}" for query in request.searched_queries)
         passages = listed(request.passages[:_READ], nonce, _TOKENS_EACH)
         prompt = f"{passages}\n\nSearched for:\n{searched}\n\nQuestion: {request.query}"
-        paid: list[chat_pb2.Usage] = []
-        with charged(paid):
-            found = await structured(self.chat, question(name, system, prompt, _Judged), _Judged, paid)
+        found, usage = await asked(self.chat, name, system, prompt, _Judged)
         known = {query.casefold() for query in request.searched_queries}
         queries = dict.fromkeys(query.strip() for query in found.queries)
         missing = found.missing.strip()
         return pb.JudgeSufficiencyResponse(
             missing=missing,
-            queries=[each for each in queries if each and each.casefold() not in known][:limit]
-            if missing
-            else (),
+            queries=[each for each in queries if missing and each and each.casefold() not in known][:limit],
             model=name,
-            usage=total(paid),
+            usage=usage,
         )

@@ -7,7 +7,6 @@ from typing import Final
 
 from groundline.v1 import chat_pb2
 from groundline.v1 import generator_service_pb2 as pb
-from groundline_runtime.charges import charged, total
 from pydantic import BaseModel
 
 from groundline_generator.domain.calls import ModelChoice
@@ -15,7 +14,7 @@ from groundline_generator.domain.checking.running import Contradiction
 from groundline_generator.domain.fences import fenced, new_nonce
 from groundline_generator.domain.prompting import listed
 from groundline_generator.ports import ChatModel
-from groundline_generator.service.structured import question, structured
+from groundline_generator.service.structured import asked
 
 _INSTRUCTIONS: Final = """
 You correct sentences of an answer that passages of documents contradict. For each numbered sentence write one
@@ -64,13 +63,10 @@ class ModelCorrector:
             f"{listed(passages, nonce, self.context_tokens)}\n\nQuestion: {request.query}\n\n"
             f"Sentences:\n{fenced('sentences', nonce, sentences)}"
         )
-        model = self.models.of(request.options.model)
-        call = question(model, _INSTRUCTIONS.format(nonce=nonce), prompt, _Corrections)
-        paid = list[chat_pb2.Usage]()
-        with charged(paid):
-            found = await structured(self.chat, call, _Corrections, paid, max_calls=1)
+        model, system = self.models.of(request.options.model), _INSTRUCTIONS.format(nonce=nonce)
+        found, usage = await asked(self.chat, model, system, prompt, _Corrections, max_calls=1)
         texts = {each.sentence: each.text for each in found.sentences}
-        return [texts.get(number, "") for number in range(1, len(contradictions) + 1)], total(paid)
+        return [texts.get(number, "") for number in range(1, len(contradictions) + 1)], usage
 
 
 def _described(number: int, contradiction: Contradiction) -> Mapping[str, object]:
