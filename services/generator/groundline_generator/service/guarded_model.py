@@ -7,11 +7,7 @@ from contextlib import AbstractAsyncContextManager, aclosing
 from typing import Final
 
 from groundline.v1 import chat_pb2
-from groundline_runtime.errors import (
-    GroundlineError,
-    ResourceExhaustedError,
-    UnavailableError,
-)
+from groundline_runtime.errors import GroundlineError, ResourceExhaustedError, UnavailableError
 from groundline_runtime.tokens import estimated_tokens
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception
 from tenacity.wait import wait_exponential_jitter
@@ -165,6 +161,4 @@ def _wait(retry_state: RetryCallState) -> float:
     error = retry_state.outcome.exception() if retry_state.outcome else None
     asked = error.retry_after_seconds if isinstance(error, GroundlineError) else None
     seconds = _backoff(retry_state)
-    if asked is None:
-        return seconds
-    return asked + min(seconds, _INITIAL_WAIT_SECONDS)
+    return seconds if asked is None else asked + min(seconds, _INITIAL_WAIT_SECONDS)

@@ -55,6 +55,7 @@ class PromptedModel:
             yield ModelFinished(chat_pb2.FINISH_REASON_NO_ANSWER)
             return
         template = self._template(options)
+        numbers = frozenset(passage.number for passage in served)
         refusals = RefusalFilter()
         # A refusal cites nothing, whatever the model writes.
         no_markers = MarkerFilter(frozenset())
@@ -74,7 +75,7 @@ class PromptedModel:
                     yield no_markers.finish() if answer else refusal(request.query)
                 refused = refusals.refused or (
                     event.finish_reason == chat_pb2.FINISH_REASON_STOP
-                    and _reads_like_refusal("".join(answer), served)
+                    and reads_like_refusal("".join(answer), cited=cites("".join(answer), numbers))
                 )
                 yield replace(
                     event,
@@ -87,14 +88,11 @@ class PromptedModel:
     ) -> ModelCall:
         options = request.options
         nonce = new_nonce()
+        prompt = template.user_text(request, served, nonce)
         return ModelCall(
             model=self.models.of(options.model),
             system=template.system_text(request, nonce),
-            messages=(
-                chat_pb2.ChatMessage(
-                    role=chat_pb2.ChatMessage.USER, content=template.user_text(request, served, nonce)
-                ),
-            ),
+            messages=(chat_pb2.ChatMessage(role=chat_pb2.ChatMessage.USER, content=prompt),),
             temperature=options.temperature if options.HasField("temperature") else self.temperature,
             max_output_tokens=options.max_output_tokens or self.max_output_tokens,
         )
@@ -108,7 +106,3 @@ class PromptedModel:
                 metadata={"prompt_template": name},
             )
         return self.templates[name]
-
-
-def _reads_like_refusal(answer: str, served: Sequence[pb.NumberedPassage]) -> bool:
-    return reads_like_refusal(answer, cited=cites(answer, frozenset(passage.number for passage in served)))

@@ -66,7 +66,7 @@ class Observation:
         self.span.set_attributes(
             {
                 "gen_ai.response.model": self.response_model,
-                "gen_ai.response.finish_reasons": [_finish_reason(event)],
+                "gen_ai.response.finish_reasons": [enum_label(chat_pb2.FinishReason, event.finish_reason)],
                 "gen_ai.usage.input_tokens": event.usage.prompt_tokens,
                 "gen_ai.usage.output_tokens": event.usage.output_tokens,
                 "gen_ai.usage.cache_read.input_tokens": event.usage.cached_tokens,
@@ -94,18 +94,20 @@ class Observation:
         self.span.end()
 
     def _labels(self) -> dict[str, AttributeValue]:
-        return {
-            "gen_ai.operation.name": "chat",
-            "gen_ai.provider.name": self.provider,
-            "gen_ai.request.model": self.call.model,
-        }
+        return _labels(self.provider, self.call)
 
 
-def _attributes(provider: str, call: ModelCall) -> dict[str, AttributeValue]:
-    attributes: dict[str, AttributeValue] = {
+def _labels(provider: str, call: ModelCall) -> dict[str, AttributeValue]:
+    return {
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": provider,
         "gen_ai.request.model": call.model,
+    }
+
+
+def _attributes(provider: str, call: ModelCall) -> dict[str, AttributeValue]:
+    attributes = {
+        **_labels(provider, call),
         "gen_ai.request.stream": True,
         "gen_ai.output.type": "json" if call.schema else "text",
         "openinference.span.kind": "LLM",
@@ -116,7 +118,3 @@ def _attributes(provider: str, call: ModelCall) -> dict[str, AttributeValue]:
     if call.max_output_tokens is not None:
         attributes["gen_ai.request.max_tokens"] = call.max_output_tokens
     return attributes
-
-
-def _finish_reason(finished: ModelFinished) -> str:
-    return enum_label(chat_pb2.FinishReason, finished.finish_reason)

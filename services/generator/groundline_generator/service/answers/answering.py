@@ -104,12 +104,8 @@ class AnswerService:
             await writer.write(markers.finish())
             reason = await writer.end(finished.finish_reason)
             finished = replace(finished, finish_reason=reason, usage=total((finished.usage, writer.usage)))
-            issues = [
-                *finished.issues,
-                *_omitted(request, served),
-                *_unknown(markers.unknown),
-                *writer.issues,
-            ]
+            unknown = _unknown(markers.unknown)
+            issues = [*finished.issues, *_omitted(request, served), *unknown, *writer.issues]
             completed = await self._completed(request, served, writer.text, finished, issues, name)
             completed.degraded.extend(writer.degraded)
             await emit(completed)
@@ -167,11 +163,8 @@ class AnswerService:
         try:
             return await judge.supported(sentences, served)
         except GroundlineError as error:
-            issues.append(
-                chat_pb2.ValidationIssue(
-                    reason=error_pb2.JUDGE_UNAVAILABLE, message=f"checked by terms alone: {error.reason}"
-                )
-            )
+            message = f"checked by terms alone: {error.reason}"
+            issues.append(chat_pb2.ValidationIssue(reason=error_pb2.JUDGE_UNAVAILABLE, message=message))
             return None, usage_of(error)
 
 

@@ -41,7 +41,11 @@ class _Work:
         self.passages = request.passages
         self.claims = request.claims
         self.response = pb.JudgeClaimsResponse(verdicts=verdicts, model=NO_MODEL.default)
-        self.open = _unsettled(verdicts) if request.passages else ()
+        self.open: Sequence[int] = [
+            place
+            for place, each in enumerate(verdicts if request.passages else ())
+            if each.verdict != verification_pb2.VERDICT_SUPPORTED or each.probability < _SURE
+        ]
         """Places of claims that are left open."""
         self._stages = ["rules"] * len(verdicts)
 
@@ -173,12 +177,4 @@ def _read(reader: ClaimReader, work: _Work) -> Sequence[pb.ClaimVerdict | None]:
     return [
         verdict_read(work.verdicts[place], [(window, next(readings)) for window in several])
         for place, several in zip(work.open, near, strict=True)
-    ]
-
-
-def _unsettled(verdicts: Sequence[pb.ClaimVerdict]) -> Sequence[int]:
-    return [
-        place
-        for place, each in enumerate(verdicts)
-        if each.verdict != verification_pb2.VERDICT_SUPPORTED or each.probability < _SURE
     ]
