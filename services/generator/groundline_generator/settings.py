@@ -132,11 +132,9 @@ class GeneratorSettings(ServiceSettings):
     @field_validator("further_models", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
-        return (
-            tuple(name for part in value.split(",") if (name := part.strip()))
-            if isinstance(value, str)
-            else value
-        )
+        if not isinstance(value, str):
+            return value
+        return tuple(name for part in value.split(",") if (name := part.strip()))
 
     @model_validator(mode="after")
     def _complete(self) -> Self:

@@ -1,6 +1,5 @@
 """Gemini, through google-genai: with an API key, or on Vertex AI."""
 
-import json
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
@@ -152,10 +151,8 @@ class GeminiModel:
                     model = response.model_version or model
                     usage = _usage(response) or usage
                     if (feedback := response.prompt_feedback) and feedback.block_reason:
-                        finish, issues = (
-                            chat_pb2.FINISH_REASON_SAFETY,
-                            (_withheld(str(feedback.block_reason.value)),),
-                        )
+                        finish = chat_pb2.FINISH_REASON_SAFETY
+                        issues = (_withheld(str(feedback.block_reason.value)),)
                     for candidate in (response.candidates or ())[:1]:
                         for text in _texts(candidate):
                             yield text
@@ -237,20 +234,15 @@ def _meaning(error: BaseException, model: str) -> GroundlineError | None:
             return access_denied()
         case errors.APIError():
             status: Any = error.code
-            return http_failure(
-                status if isinstance(status, int) else 500,
-                model=model,
-                retry_after_seconds=_asked_delay(error),
-            )
+            code = status if isinstance(status, int) else 500
+            return http_failure(code, model=model, retry_after_seconds=_asked_delay(error))
         case httpx2.TimeoutException():
             return timed_out()
         case httpx2.RemoteProtocolError() | httpx2.ReadError():
             return cut_off()
         case httpx2.HTTPError():
             return not_reachable()
-        case errors.UnknownApiResponseError() | json.JSONDecodeError() | UnicodeDecodeError():
-            return unreadable()
-        case AttributeError() | TypeError() | ValueError():
+        case errors.UnknownApiResponseError() | AttributeError() | TypeError() | ValueError():
             return unreadable()
     return None
 

@@ -159,25 +159,19 @@ def _meaning(error: BaseException, model: str) -> GroundlineError | None:
         case openai.APITimeoutError() | httpx2.TimeoutException():
             return timed_out()
         case openai.APIStatusError():
-            return http_failure(
-                error.status_code,
-                model=model,
-                retry_after_seconds=retry_after(error.response.headers),
-            )
+            seconds = retry_after(error.response.headers)
+            return http_failure(error.status_code, model=model, retry_after_seconds=seconds)
         case httpx2.RemoteProtocolError() | httpx2.ReadError():
             return cut_off()
         case openai.APIConnectionError():
-            return (
-                cut_off()
-                if isinstance(error.__cause__, httpx2.RemoteProtocolError | httpx2.ReadError)
-                else not_reachable()
-            )
+            was_cut = isinstance(error.__cause__, httpx2.RemoteProtocolError | httpx2.ReadError)
+            return cut_off() if was_cut else not_reachable()
         case httpx2.HTTPError():
             return not_reachable()
         case openai.APIError():
             # An error that the server sends within its stream.
             return http_failure(_status_in_stream(error), model=model)
-        case json.JSONDecodeError() | UnicodeDecodeError() | AttributeError() | TypeError() | ValueError():
+        case AttributeError() | TypeError() | ValueError():
             return unreadable()
     return None
 
