@@ -29,8 +29,11 @@ _COLUMNS: Final = ("english", "german")
 _OTHER: Final[Mapping[str, str]] = dict(zip(_COLUMNS, reversed(_COLUMNS), strict=True))
 _VOCABULARY: Final = ("concepts.txt", "translations.txt")
 
-type _Concepts = Mapping[str, Mapping[str, list[Mapping[str, list[str]]]]]
-"""Concepts of each term, by language; a concept holds its terms, by language."""
+type _Concept = Mapping[str, list[str]]
+"""Terms by language."""
+
+type _Concepts = Mapping[str, Mapping[str, list[_Concept]]]
+"""Concepts of each term, by language."""
 
 
 def _lines(*names: str) -> Iterator[str]:
@@ -39,9 +42,7 @@ def _lines(*names: str) -> Iterator[str]:
 
 
 def _concepts(*names: str, is_inflected: bool) -> _Concepts:
-    found: dict[str, dict[str, list[Mapping[str, list[str]]]]] = {
-        each: defaultdict(list) for each in _COLUMNS
-    }
+    found: dict[str, dict[str, list[_Concept]]] = {each: defaultdict(list) for each in _COLUMNS}
     for line in _lines(*names):
         english, german = line.split("|")
         if is_inflected:
@@ -123,7 +124,7 @@ def _meanings(among: _Concepts, term: str, language: str, other: str) -> frozens
     return frozenset(chain.from_iterable(concept.get(other, ()) for concept in found)) - {term}
 
 
-def _concepts_of(among: _Concepts, term: str, language: str) -> Sequence[Mapping[str, list[str]]]:
+def _concepts_of(among: _Concepts, term: str, language: str) -> Sequence[_Concept]:
     known = among.get(language, {})
     return known.get(term) or (_of_parts(term, known) if language == "german" else ())
 
@@ -145,16 +146,12 @@ def alike(term: str, language: str | None) -> frozenset[str]:
     return frozenset(chain.from_iterable(each[language or ""] for each in joined)) - {term}
 
 
-def _of_parts(
-    compound: str, known: Mapping[str, list[Mapping[str, list[str]]]]
-) -> list[Mapping[str, list[str]]]:
+def _of_parts(compound: str, known: Mapping[str, list[_Concept]]) -> list[_Concept]:
     """Return the concepts of the longest words that a German compound begins and ends with."""
     lengths = range(len(compound) - 1, _SHORTEST_PART - 2, -1)
-    ends = (
-        next((known[part] for n in lengths if (part := compound[:n]) in known and n >= _SHORTEST_PART), []),
-        next((known[part] for n in lengths if (part := compound[-n:]) in known), []),
-    )
-    return list(chain.from_iterable(ends))
+    begins = (known[compound[:n]] for n in lengths if n >= _SHORTEST_PART and compound[:n] in known)
+    ends = (known[compound[-n:]] for n in lengths if compound[-n:] in known)
+    return [*next(begins, []), *next(ends, [])]
 
 
 def _both_parts(compound: str, known: Container[str]) -> Sequence[str]:

@@ -66,10 +66,8 @@ def _terms_of_word(word: str, language: str | None) -> Iterable[str]:
     if lost := elided(bare, language):
         return _terms_of_word(word[lost:], language)
     stem = _STEM[language]
-    if bare.isalpha() and (plain.islower() or plain[1:].islower()):
-        return (stem(bare),)
-    parts = _PART.findall(plain)
-    if len(parts) < 2:
+    is_plain = bare.isalpha() and (plain.islower() or plain[1:].islower())
+    if is_plain or len(parts := _PART.findall(plain)) < 2:
         return (stem(bare),)
     return (stem(bare), *(stem(part.casefold()) for part in parts if len(part) > 1))
 
