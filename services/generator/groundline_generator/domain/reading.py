@@ -39,24 +39,19 @@ class Reading:
 
     def sentences(self, language: str | None) -> list[Sentence]:
         """Return the sentences, read as a text of this language."""
-        found = self._sentences.get(language)
-        if found is None:
-            found = self._sentences[language] = [
-                Sentence(
-                    segment,
-                    text := self._text[segment.start : segment.end],
-                    content_terms(_LINK.sub("] ", text), language),
-                )
-                for segment in segments(self._text, language)
+        if language not in self._sentences:
+            found = [(each, self._text[each.start : each.end]) for each in segments(self._text, language)]
+            self._sentences[language] = [
+                Sentence(segment, text, content_terms(_LINK.sub("] ", text), language))
+                for segment, text in found
             ]
-        return found
+        return self._sentences[language]
 
     def terms(self, language: str | None) -> frozenset[str]:
         """Return all terms, read as a text of this language."""
-        found = self._terms.get(language)
-        if found is None:
-            found = self._terms[language] = frozenset(content_terms(self._text, language))
-        return found
+        if language not in self._terms:
+            self._terms[language] = frozenset(content_terms(self._text, language))
+        return self._terms[language]
 
 
 def read(text: str) -> Reading:

@@ -136,11 +136,8 @@ def translation(query: str) -> tuple[str, ...]:
 
 def _is_form_of(word: str, known: Mapping[str, str], language: str | None) -> bool:
     """Tell whether one of the known words, by their terms, is the same; "parental" is not "parent"."""
-    return any(
-        abs(len(word) - len(known[term].strip("?.,!"))) <= _INFLECTED
-        for term in content_terms(word, language)
-        if term in known
-    )
+    same = (known[term].strip("?.,!") for term in content_terms(word, language) if term in known)
+    return any(abs(len(word) - len(each)) <= _INFLECTED for each in same)
 
 
 def _replaced(query: str, earlier: str) -> frozenset[str]:
@@ -181,13 +178,11 @@ class _Topic:
     def of(cls, question: str) -> "_Topic":
         """Return the topic of a question without its lead ("and", "what about"), after which a capital does
         not begin a sentence."""
-        bare = _LEAD.sub("", question)
-        opens = bare.strip() == question.strip()
-        question = bare
+        whole, question = question, _LEAD.sub("", question)
+        opens = question.strip() == whole.strip()
         language = guess_language(question)
-        quoted = [found.group(1) for found in _QUOTED.finditer(question)]
-        words = list(quoted)
-        entities = set(quoted)
+        words = _QUOTED.findall(question)
+        entities = set(words)
         for found in _WORD.finditer(_QUOTED.sub(" ", question)):
             word = found.group()
             if not content_terms(word, language):

@@ -72,9 +72,7 @@ def _evidence(quote: str, passage: pb.NumberedPassage) -> pb.PassageEvidence | N
         return None
     pattern = r"[\W_]+".join(map(re.escape, words))
     found = re.search(rf"(?<!\w){pattern}(?!\w)[.!?…]?", passage.text, re.IGNORECASE)
-    if found is None:
-        return None
-    return pb.PassageEvidence(
+    return found and pb.PassageEvidence(
         passage_number=passage.number, start_offset=found.start(), end_offset=found.end()
     )
 

@@ -32,6 +32,8 @@ from groundline_generator.domain.signs import COUNTED
 _REMEMBERED: Final = 256
 """Headings whose terms are cached."""
 
+_terms_above = lru_cache(maxsize=_REMEMBERED)(content_terms)
+
 _REMEMBERED_QUESTIONS: Final = 32
 
 _MINIMUM_COMMON: Final = 2
@@ -96,18 +98,13 @@ def statement(
     text = quotation(sentence) if sentence.segment.kind is Kind.ROW else sentence.text
     terms = sentence.terms
     about = above = f"{passage.title} {passage.context} {sentence.segment.heading}"
-    around: Sequence[str] = _terms_of(above, language)
+    around: Sequence[str] = _terms_above(above, language)
     if before is not None:
         about = f"{about} {before.text}"
         around = (*around, *before.terms)
         if before.text.rstrip().endswith("?") or refers_back(sentence.text):
             terms = [*before.terms, *terms]
     return Statement(text, terms, about, language, passage, above, around)
-
-
-@lru_cache(maxsize=_REMEMBERED)
-def _terms_of(text: str, language: str | None) -> tuple[str, ...]:
-    return tuple(content_terms(text, language))
 
 
 class Held(NamedTuple):
@@ -190,11 +187,9 @@ class Asked(NamedTuple):
         forms = self.forms.get(language, self.forms[None])
         found: set[str] = set()
         for word in terms:
-            if (meant := known.get(word)) is None:
-                meant = known[word] = frozenset(
-                    term for term, each in forms.items() if is_said(term, each, (word,))
-                )
-            found |= meant
+            if word not in known:
+                known[word] = frozenset(term for term, each in forms.items() if is_said(term, each, (word,)))
+            found |= known[word]
         return among & found
 
     def may_be_of(self, statement: Statement) -> bool:
@@ -251,9 +246,7 @@ def _rephrased(query: str, language: str | None) -> str:
 
 
 def forms_of(term: str, language: str | None, other: str | None) -> frozenset[str]:
-    if language is None or other is None:
-        return frozenset((term,))
-    return frozenset((term,)) | related(term, language, other)
+    return frozenset((term,)) | (related(term, language, other) if language and other else frozenset())
 
 
 def is_said(term: str, forms: frozenset[str], terms: Sequence[str]) -> bool:
