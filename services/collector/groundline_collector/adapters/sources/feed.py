@@ -20,6 +20,7 @@ from urllib3.exceptions import HTTPError, MaxRetryError, ResponseError
 from groundline_collector.adapters.addresses import AddressNotAllowedError
 from groundline_collector.adapters.sources.common import (
     INTERFACE_VERSION,
+    TRANSIENT_STATUSES,
     Run,
     SourceKind,
     host_of,
@@ -37,8 +38,6 @@ _PART: Final = 1 << 16
 _ACCEPTED: Final = "application/atom+xml, application/rss+xml, application/xml;q=0.9, */*;q=0.1"
 _OK: Final = 200
 _NOT_MODIFIED: Final = 304
-_PASSING: Final = (408, 425, 429, *range(500, 600))
-"""Statuses of transient failures."""
 _WEB: Final = ("http", "https")
 
 PAUSE_SECONDS: Final = 1.0
@@ -152,7 +151,7 @@ def _fetched(run: Run, pool: urllib3.PoolManager) -> _Feed | None:
     if response.status == _NOT_MODIFIED:
         return None
     host = host_of(feed.url)
-    if response.status in _PASSING:
+    if response.status in TRANSIENT_STATUSES:
         raise unreachable(host)
     if response.status != _OK:
         raise refused(f"{host} answered {response.status}")
