@@ -76,14 +76,14 @@ class PostgresJobs:
                     numbered = list(enumerate(handed_in))
                     await insert_items(connection, collection.collection_id, job_id, numbered)
         except asyncpg.ForeignKeyViolationError:
-            raise _collection_gone(collection) from None
+            raise collection_gone(collection) from None
         stored = (
             await self.find(job_id, principals)
             if job_id is not None
             else await self.find_by_request_id(collection.collection_id, request_id, principals)
         )
         if stored is None:
-            raise _collection_gone(collection)
+            raise collection_gone(collection)
         return stored
 
     async def find(self, job_id: str, principals: Sequence[str] | None = None) -> job_pb2.IngestionJob | None:
@@ -323,7 +323,7 @@ def payload_parts(content: str | bytes | FileContent) -> Iterator[bytes]:
         yield data[start : start + PAYLOAD_PART]
 
 
-def _collection_gone(collection: StoredCollection) -> NotFoundError:
+def collection_gone(collection: StoredCollection) -> NotFoundError:
     return NotFoundError("COLLECTION_NOT_FOUND", f"no collection {collection.collection_id!r}")
 
 

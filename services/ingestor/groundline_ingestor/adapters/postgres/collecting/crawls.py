@@ -21,7 +21,6 @@ from groundline_database import (
 from groundline_database.codecs import enum_text
 from groundline_indexing.collections import StoredCollection
 from groundline_indexing.documents import DocumentVersion, HandedIn
-from groundline_runtime.errors import NotFoundError
 from groundline_runtime.reasons import reason_value
 
 from groundline_ingestor.adapters.postgres.collections import no_longer_writable, read_access
@@ -36,6 +35,7 @@ from groundline_ingestor.adapters.postgres.items import (
 )
 from groundline_ingestor.adapters.postgres.jobs import (
     PostgresJobs,
+    collection_gone,
     insert_documents,
     insert_job,
     payload_parts,
@@ -97,10 +97,10 @@ class PostgresCrawls:
                     )
                     return job_id
         except asyncpg.ForeignKeyViolationError:
-            raise _collection_gone(collection) from None
+            raise collection_gone(collection) from None
         earlier = await self._jobs.find_by_request_id(collection.collection_id, request_id)
         if earlier is None:
-            raise _collection_gone(collection)
+            raise collection_gone(collection)
         return earlier.job_id
 
     async def lease(
@@ -297,7 +297,3 @@ async def _item_index(connection: Connection, claim: ItemClaim, uri: str) -> tup
         "SELECT max(item_index) + 1 FROM ingestion_items WHERE job_id = $1::uuid", claim.job_id
     )
     return index, True
-
-
-def _collection_gone(collection: StoredCollection) -> NotFoundError:
-    return NotFoundError("COLLECTION_NOT_FOUND", f"no collection {collection.collection_id!r}")
