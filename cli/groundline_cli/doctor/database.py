@@ -20,9 +20,8 @@ from groundline_lexical import LAST_RECOVERY, LexicalIndex, LexicalIndexError, d
 from groundline_runtime.errors import GroundlineError
 from pydantic import SecretStr
 
+from groundline_cli.backups.manifest import SCHEMAS
 from groundline_cli.doctor.findings import Finding, Level
-
-SCHEMAS: Final = ("ingestor", "coordinator", "gateway")
 
 OLDEST_MAJOR: Final = 16
 
