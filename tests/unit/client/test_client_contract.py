@@ -407,22 +407,20 @@ def test_a_download_asks_for_what_the_gateway_does_not_compress() -> None:
         assert b"".join(client.download_document("docs", UUID)) == b"whole"
 
 
-def test_evidence_that_breaks_off_is_none() -> None:
-    broken = httpx.MockTransport(lambda _: httpx.Response(200, content=b'{"answers":['))
+BROKEN_OFF: dict[str, tuple[bytes, Callable[[Client], object]]] = {
+    "evidence": (b'{"answers":[', lambda client: client.get_evidence(UUID)),
+    "a picture": (PNG[:-1], lambda client: client.get_document_page("docs", UUID, 1)),
+}
+
+
+@pytest.mark.parametrize(("content", "call"), BROKEN_OFF.values(), ids=BROKEN_OFF)
+def test_what_breaks_off_is_none(content: bytes, call: Callable[[Client], object]) -> None:
+    broken = httpx.MockTransport(lambda _: httpx.Response(200, content=content))
     with (
         Client("http://gateway", "key", transport=broken) as client,
         pytest.raises(ProtocolError, match="broke off"),
     ):
-        client.get_evidence(UUID)
-
-
-def test_a_picture_that_breaks_off_is_none() -> None:
-    broken = httpx.MockTransport(lambda _: httpx.Response(200, content=PNG[:-1]))
-    with (
-        Client("http://gateway", "key", transport=broken) as client,
-        pytest.raises(ProtocolError, match="broke off"),
-    ):
-        client.get_document_page("docs", UUID, 1)
+        call(client)
 
 
 def uploaded(content: Any) -> list[httpx.Request]:

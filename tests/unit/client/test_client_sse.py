@@ -11,15 +11,21 @@ def parse(*chunks: bytes) -> list[str]:
     return [event.data for chunk in chunks for event in parser.feed(chunk)]
 
 
-def test_an_event_cut_off_by_the_end_of_the_stream_is_not_one() -> None:
-    assert parse(b"data: one\n\ndata: two\n") == ["one"]
+DATA = {
+    "an event cut off by the end of the stream is not one": ([b"data: one\n\ndata: two\n"], ["one"]),
+    "comments, unknown fields and events without data are passed over": (
+        [b": hello\n\nevent: x\nid: 7\nretry: 5\n\ndata\n\ndatabase: no\ndata: yes\n\n"],
+        ["", "yes"],
+    ),
+    "bytes that are not UTF-8 become replacement characters": ([b"data: a\xffb\n\n"], ["a\ufffdb"]),
+    "several data lines are joined": ([b"data: one\ndata:two\ndata:  three\n\n"], ["one\ntwo\n three"]),
+    "a byte order mark is not part of the first line": ([b"\xef", b"\xbb\xbfdata: one\n\n"], ["one"]),
+}
 
 
-def test_comments_unknown_fields_and_events_without_data_are_passed_over() -> None:
-    assert parse(b": hello\n\nevent: x\nid: 7\nretry: 5\n\ndata\n\ndatabase: no\ndata: yes\n\n") == [
-        "",
-        "yes",
-    ]
+@pytest.mark.parametrize(("chunks", "data"), DATA.values(), ids=DATA)
+def test_the_data_of_a_stream(chunks: list[bytes], data: list[str]) -> None:
+    assert parse(*chunks) == data
 
 
 def test_names_are_of_one_event_and_ids_of_all_that_follow() -> None:
@@ -36,21 +42,9 @@ def test_a_name_without_data_is_no_event_and_not_the_next_ones() -> None:
     assert list(EventParser().feed(b"event: ping\n\ndata: a\n\n")) == [ServerSentEvent("a")]
 
 
-def test_bytes_that_are_not_utf8_become_replacement_characters() -> None:
-    assert parse(b"data: a\xffb\n\n") == ["a\ufffdb"]
-
-
-def test_several_data_lines_are_joined() -> None:
-    assert parse(b"data: one\ndata:two\ndata:  three\n\n") == ["one\ntwo\n three"]
-
-
 def test_separators_that_only_python_takes_for_line_ends_stay_in_the_data() -> None:
     text = "a\u2028b\x85c\x0bd"
     assert parse(f"data: {text}\n\n".encode()) == [text]
-
-
-def test_a_byte_order_mark_is_not_part_of_the_first_line() -> None:
-    assert parse(b"\xef", b"\xbb\xbfdata: one\n\n") == ["one"]
 
 
 def test_an_event_is_there_with_its_last_byte_even_where_lines_end_in_carriage_returns() -> None:

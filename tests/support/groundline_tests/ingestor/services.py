@@ -30,7 +30,6 @@ ANYBODY, ANN, BOB = Caller(), Caller(("user:ann",)), Caller(("user:bob",))
 STAFF = Caller(("user:carl", "group:staff"))
 POISON = "poison"
 ONLY_ANNS: Mapping[str, Any] = {"readers": ["*"], "writers": ["user:ann"], "admins": ["user:ann"]}
-NO_OUTCOME = job_pb2.INGESTION_OUTCOME_UNSPECIFIED
 type Ended = tuple[job_pb2.IngestionJob, Sequence[job_pb2.IngestionItem]]
 
 
