@@ -11,7 +11,7 @@ from groundline_reranker.__main__ import wire
 from groundline_reranker.settings import RerankerSettings
 from groundline_runtime.errors import InvalidArgumentError
 from groundline_runtime.status import from_rpc_error
-from groundline_tests.retriever.candidates import Found, request_of
+from groundline_tests.retriever.candidates import Found, at, request_of
 from groundline_tests.runtime import serve
 
 Options = options_pb2.RerankOptions
@@ -37,16 +37,6 @@ async def call(stub: Any, request: Request) -> pb.RerankResponse:
 
 def request(*found: Found, options: Options | None = None) -> Request:
     return request_of(found, options or Options())
-
-
-def at(chunk_id: int, keyword: int | None = None, semantic: int | None = None, **fields: Any) -> Found:
-    """Return a chunk at these ranks; its scores fall with them."""
-    return Found(
-        chunk_id,
-        None if keyword is None else 10.0 / keyword,
-        None if semantic is None else 1.0 / semantic,
-        **fields,
-    )
 
 
 def ids(response: pb.RerankResponse) -> list[int]:

@@ -12,7 +12,7 @@ from groundline.v1 import options_pb2, passage_pb2, reranker_service_pb2
 from groundline_ranking import MAX_WINDOW, MIN_WINDOW, ArmHits, Candidates, Hit, Ranking, is_weak
 from groundline_ranking import rank as rank_candidates
 from groundline_ranking.fusion import fuse
-from groundline_tests.retriever.candidates import Found, hits_of, ranked
+from groundline_tests.retriever.candidates import Found, at, hits_of, ranked
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,16 +22,6 @@ RRF, WEIGHTED = options_pb2.FUSION_METHOD_RRF, options_pb2.FUSION_METHOD_WEIGHTE
 DUPLICATE, TOP_K = passage_pb2.CUT_RULE_DUPLICATE, passage_pb2.CUT_RULE_TOP_K
 
 WORDS = ("lease", "replica", "leader", "quorum", "ledger", "timer", "heartbeat", "term", "vote", "log")
-
-
-def at(chunk_id: int, keyword: int | None = None, semantic: int | None = None, **fields: Any) -> Found:
-    """Return a chunk at these ranks; its scores fall with them."""
-    return Found(
-        chunk_id,
-        None if keyword is None else 10.0 / keyword,
-        None if semantic is None else 1.0 / semantic,
-        **fields,
-    )
 
 
 def rank(sets: Sequence[Sequence[Found]], options: Options | None = None) -> Ranking:

@@ -4,6 +4,7 @@ it."""
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from google.protobuf.timestamp_pb2 import Timestamp
 from groundline.v1 import options_pb2, passage_pb2, reranker_service_pb2
@@ -29,6 +30,16 @@ class Found:
     @property
     def own_text(self) -> str:
         return self.text or f"chunk number {self.chunk_id}"
+
+
+def at(chunk_id: int, keyword: int | None = None, semantic: int | None = None, **fields: Any) -> Found:
+    """Return a chunk at these ranks; its scores fall with them."""
+    return Found(
+        chunk_id,
+        None if keyword is None else 10.0 / keyword,
+        None if semantic is None else 1.0 / semantic,
+        **fields,
+    )
 
 
 def chunk_of(found: Found) -> passage_pb2.Chunk:
