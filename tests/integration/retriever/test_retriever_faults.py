@@ -16,7 +16,8 @@ from groundline_embedding.ports import Vectors
 from groundline_runtime.errors import DeadlineExceededError, GroundlineError, UnavailableError
 from groundline_runtime.status import from_rpc_error
 from groundline_tests.embedding import FakeEmbedder
-from grpc_health.v1 import health_pb2, health_pb2_grpc
+from groundline_tests.retriever.health import health_becomes
+from grpc_health.v1 import health_pb2
 
 LEASES = "A replica that lost its lease stops serving reads."
 SOCKET = ".s.PGSQL.5432"
@@ -172,11 +173,3 @@ async def test_a_database_that_goes_away_is_unavailable_and_found_again(
         assert len((await retrieve()).passages) == 1
         await health_becomes(target, health_pb2.HealthCheckResponse.SERVING)
     await relay.cut()
-
-
-async def health_becomes(target: str, status: health_pb2.HealthCheckResponse.ServingStatus.ValueType) -> None:
-    async with grpc.aio.insecure_channel(target) as channel, asyncio.timeout(20):
-        request = health_pb2.HealthCheckRequest(service="groundline.v1.RetrieverService")
-        async for response in health_pb2_grpc.HealthStub(channel).Watch(request):
-            if response.status == status:
-                return

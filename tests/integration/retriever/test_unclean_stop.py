@@ -1,6 +1,5 @@
 """Searches after an unclean stop of the database, by which the backend may lose rows."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -15,7 +14,8 @@ from groundline_lexical.pg_search import PgSearchIndex
 from groundline_runtime.errors import UnavailableError
 from groundline_runtime.status import from_rpc_error
 from groundline_tests.postgres import PostgresServer
-from grpc_health.v1 import health_pb2, health_pb2_grpc
+from groundline_tests.retriever.health import health_becomes
+from grpc_health.v1 import health_pb2
 from pydantic import SecretStr
 
 TEXTS = [f"A replica that lost lease {number} stops serving reads." for number in range(50)]
@@ -58,14 +58,6 @@ async def retrieve(
             return await retriever_service_pb2_grpc.RetrieverServiceStub(channel).Search(request, timeout=20)
         except grpc.aio.AioRpcError as error:
             raise from_rpc_error(error) from None
-
-
-async def health_becomes(target: str, status: health_pb2.HealthCheckResponse.ServingStatus.ValueType) -> None:
-    async with grpc.aio.insecure_channel(target) as channel, asyncio.timeout(20):
-        request = health_pb2.HealthCheckRequest(service="groundline.v1.RetrieverService")
-        async for response in health_pb2_grpc.HealthStub(channel).Watch(request):
-            if response.status == status:
-                return
 
 
 async def test_no_search_after_kill_9_lacks_chunks_without_saying_so_until_all_is_rebuilt(
