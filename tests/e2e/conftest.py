@@ -1,7 +1,9 @@
 """One suite for the session, with the examples ingested by the command."""
 
 from collections.abc import AsyncIterator
+from typing import Any
 
+import asyncpg
 import httpx
 import pytest
 from groundline_tests.runtime import OtlpCollector
@@ -38,3 +40,10 @@ async def stack(collector: OtlpCollector, tmp_path_factory: pytest.TempPathFacto
 async def client(stack: Stack) -> AsyncIterator[httpx.AsyncClient]:
     async with stack.client() as client:
         yield client
+
+
+@pytest.fixture
+async def database(stack: Stack) -> AsyncIterator["asyncpg.Connection[Any]"]:
+    connection = await asyncpg.connect(stack.ready["database_url"])
+    yield connection
+    await connection.close()

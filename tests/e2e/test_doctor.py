@@ -2,19 +2,10 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import asyncpg
-import pytest
 from groundline_tests.suite import Stack
-
-
-@pytest.fixture
-async def database(stack: Stack) -> AsyncIterator["asyncpg.Connection[Any]"]:
-    connection = await asyncpg.connect(stack.ready["database_url"])
-    yield connection
-    await connection.close()
 
 
 async def examined(stack: Stack) -> tuple[int, dict[str, dict[str, str]]]:

@@ -18,13 +18,6 @@ LARGE: Final = 2_200
 
 
 @pytest.fixture
-async def database(stack: Stack) -> AsyncIterator["asyncpg.Connection[Any]"]:
-    connection = await asyncpg.connect(stack.ready["database_url"])
-    yield connection
-    await connection.close()
-
-
-@pytest.fixture
 async def staff(stack: Stack) -> AsyncIterator[str]:
     """A collection that keeps every revision."""
     settings = {"history": {"everything": True}}
