@@ -1,11 +1,11 @@
 """The services' environments are made once a session."""
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator
 
 import pytest
 from groundline_tests.images.installed import Installation
+from groundline_tests.listening import free_ports
 
 
 @pytest.fixture(scope="session")
@@ -18,7 +18,5 @@ async def installation(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterato
 @pytest.fixture
 def unused_port() -> int:
     """A port where nothing listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    [port] = free_ports(1)
+    return port

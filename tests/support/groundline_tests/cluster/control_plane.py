@@ -8,10 +8,9 @@ import asyncio
 import json
 import os
 import secrets
-import socket
 import ssl
 import subprocess
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Any, Final
 import httpx
 import yaml
 from groundline_cli.stack.process import ChildProcess, Command
+from groundline_tests.listening import free_ports
 
 type Node = dict[str, Any]
 
@@ -140,20 +140,10 @@ async def watched(cluster: Cluster, namespace: str, selector: str) -> AsyncItera
                 await following
 
 
-def _free_ports(count: int) -> Sequence[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
-
-
 @asynccontextmanager
 async def control_plane(programs: Path, folder: Path) -> AsyncIterator[Cluster]:
     """Start everything, and stop it in reverse order."""
-    etcd_port, peer_port, port, kwok_port = await asyncio.to_thread(_free_ports, 4)
+    etcd_port, peer_port, port, kwok_port = await asyncio.to_thread(free_ports, 4)
     etcd, peer, url = (
         f"http://127.0.0.1:{etcd_port}",
         f"http://127.0.0.1:{peer_port}",
