@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import batched
 from typing import Final
 
 from groundline.v1 import chat_pb2
@@ -17,7 +18,7 @@ from groundline_generator.domain.fences import document_nonce, fenced
 from groundline_generator.domain.prompting import beginning
 from groundline_generator.ports import ChatModel
 from groundline_generator.service.concurrency import side_by_side
-from groundline_generator.service.structured import schema_of, structured
+from groundline_generator.service.structured import question, structured
 
 _CHUNKS_PER_CALL: Final = 10
 _CONCURRENT_CALLS: Final = 4
@@ -71,30 +72,19 @@ class Contextualizer:
         nonce = document_nonce(document)
         system = f"{prompt}\n\n{_RULES.format(nonce=nonce)}"
         prefix = fenced("document", nonce, document, title=request.title)
-        numbered = list(enumerate(request.chunk_texts, 1))
-        batches = [
-            numbered[start : start + _CHUNKS_PER_CALL] for start in range(0, len(numbered), _CHUNKS_PER_CALL)
-        ]
+        batches = list(batched(enumerate(request.chunk_texts, 1), _CHUNKS_PER_CALL))
         found: dict[int, str] = {}
         paid: list[chat_pb2.Usage] = []
         several = len(batches) > 1
         with charged(paid):
             async with self.chat.cache(name, system, prefix if several else "") as cached:
-                opening = ModelCall(
-                    model=name,
-                    system=system,
-                    messages=(),
-                    prefix=prefix,
-                    cached=cached,
-                    temperature=0.0,
-                    schema=schema_of(_Contexts),
-                )
+                opening = replace(question(name, system, "", _Contexts), prefix=prefix, cached=cached)
                 for group in (batches[:1], batches[1:]):
                     slots = asyncio.Semaphore(_CONCURRENT_CALLS)
                     calls = (self._batch(opening, nonce, batch, slots, paid) for batch in group)
                     for contexts in await side_by_side(calls):
                         found |= contexts
-        response.contexts.extend(found[number] for number, _ in numbered)
+        response.contexts.extend(found[number] for number in range(1, len(request.chunk_texts) + 1))
         response.usage.CopyFrom(total(paid))
         return response
 

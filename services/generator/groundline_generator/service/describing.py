@@ -1,7 +1,7 @@
 """Descriptions of pictures, written by a language model for those who search documents."""
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from groundline.v1 import chat_pb2
@@ -9,9 +9,9 @@ from groundline.v1 import generator_service_pb2 as pb
 from groundline_runtime.charges import charged, total
 from pydantic import BaseModel
 
-from groundline_generator.domain.calls import ModelCall, ModelChoice
+from groundline_generator.domain.calls import ModelChoice
 from groundline_generator.ports import ChatModel
-from groundline_generator.service.structured import schema_of, structured
+from groundline_generator.service.structured import question, structured
 
 _OUTPUT_TOKENS: Final = 2000
 """Maximum tokens of a reply, those that a model thinks with included."""
@@ -58,14 +58,11 @@ class PictureDescriber:
             return response
         has_language = request.language not in ("", "simple")
         language = request.language.capitalize() if has_language else _OWN_LANGUAGE
-        call = ModelCall(
-            model=name,
-            system=f"{_PROMPT.format(language=language)}\n\n{_RULES}",
-            messages=(chat_pb2.ChatMessage(role=chat_pb2.ChatMessage.USER, content=_REQUEST),),
+        system = f"{_PROMPT.format(language=language)}\n\n{_RULES}"
+        call = replace(
+            question(name, system, _REQUEST, _Described),
             picture=request.picture,
-            temperature=0.0,
             max_output_tokens=_OUTPUT_TOKENS,
-            schema=schema_of(_Described),
         )
         paid: list[chat_pb2.Usage] = []
         with charged(paid):

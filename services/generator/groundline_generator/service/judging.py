@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import batched, chain
 from typing import Final, Literal
 
 from groundline.v1 import chat_pb2
@@ -88,10 +88,7 @@ class ModelJudge:
         """Judge passages, twenty a call, in concurrent calls. Raises InternalError if the model skips a
         passage."""
         name = self.models.of(request.model)
-        batches = [
-            request.passages[start : start + _PASSAGES_PER_CALL]
-            for start in range(0, len(request.passages), _PASSAGES_PER_CALL)
-        ]
+        batches = batched(request.passages, _PASSAGES_PER_CALL)
         paid: list[chat_pb2.Usage] = []
         with charged(paid):
             judged = await side_by_side(self._batch(request.query, batch, name, paid) for batch in batches)
