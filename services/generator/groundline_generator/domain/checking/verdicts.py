@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Final
+from typing import Final, NamedTuple
 
 from groundline.v1 import error_pb2, verification_pb2
 from groundline.v1 import generator_service_pb2 as pb
@@ -78,6 +78,14 @@ class _Near:
     """Share of the claim's terms in it."""
 
 
+class _Verbatim(NamedTuple):
+    """A sentence that has a claim word for word but for a deviation, and how likely it refutes it."""
+
+    near: _Near
+    found: Deviation
+    likelihood: float
+
+
 class _Claim:
     """A claim, read in the language of each passage if it does not tell its own."""
 
@@ -125,14 +133,14 @@ def verdict_on(claim: pb.Claim, passages: Sequence[pb.NumberedPassage]) -> pb.Cl
         return _not_found(near[0] if near else None)
     refuting = lacking = None
     verbatim = _otherwise_verbatim(asked, near)
-    if verbatim and verbatim[1].contradicts and verbatim[2] >= _LIKELY:
-        refuting = verbatim
+    if verbatim and verbatim.found.contradicts and verbatim.likelihood >= _LIKELY:
+        refuting = (verbatim.near, verbatim.found, verbatim.likelihood)
     elif verbatim:
-        lacking = verbatim[:2]
+        lacking = (verbatim.near, verbatim.found)
     for each in near:
         if each.share < max(_SUPPORTED, near[0].share - _AS_NEAR):
             break
-        if each.own < _OWN or (verbatim and each.number == verbatim[0].number):
+        if each.own < _OWN or (verbatim and each.number == verbatim.near.number):
             continue
         wording = asked.wording(each.wording.language)
         found = difference(wording, each.wording, asked.around(each))
@@ -167,11 +175,11 @@ def deviation(claim: str, passages: Sequence[pb.NumberedPassage]) -> Deviation |
     near = _nearest_first(asked, passages)
     verbatim = _otherwise_verbatim(asked, near)
     everything = "\n".join(f"{each.title}\n{each.context}\n{each.text}" for each in passages)
-    first = verbatim[1] if verbatim else None
+    first = verbatim.found if verbatim else None
     for each in near:
         if each.share < max(_COMPARABLE, near[0].share - _AS_NEAR):
             break
-        if verbatim and each.number == verbatim[0].number:
+        if verbatim and each.number == verbatim.near.number:
             continue
         found = _otherwise(asked, each, each.around) or _otherwise(asked, each, everything, lacking=True)
         if found is None:
@@ -183,7 +191,7 @@ def deviation(claim: str, passages: Sequence[pb.NumberedPassage]) -> Deviation |
     return first
 
 
-def _otherwise_verbatim(asked: _Claim, near: Sequence[_Near]) -> tuple[_Near, Deviation, float] | None:
+def _otherwise_verbatim(asked: _Claim, near: Sequence[_Near]) -> _Verbatim | None:
     """Return the sentence that has more of a claim's words in their order than others have, if these are
     nearly all but those in whose place it has others, and how likely it refutes the claim: what is beside it
     and shares the claim's words does not bear it out then."""
@@ -201,7 +209,8 @@ def _otherwise_verbatim(asked: _Claim, near: Sequence[_Near]) -> tuple[_Near, De
         return None
     words = len(claim.tokens)
     others = words - len(WordedText(found.claimed, None).tokens)
-    return (first, found, _likelihood(_REFUTATION, order)) if order * words >= _VERBATIM * others else None
+    is_verbatim = order * words >= _VERBATIM * others
+    return _Verbatim(first, found, _likelihood(_REFUTATION, order)) if is_verbatim else None
 
 
 def _otherwise(asked: _Claim, near: _Near, around: str, *, lacking: bool = False) -> Deviation | None:
