@@ -54,7 +54,8 @@ _NOT_SPACE: Final = re.compile(r"\S")
 _ALPHANUMERIC: Final = re.compile(r"[^\W_]")
 _QUOTE: Final = re.compile(r"\s{0,3}>\s?")
 _GAP: Final = re.compile(r"\S(?: {2,}|\t)\S")
-_FIELD: Final = re.compile(r"[\w.\[\]-]{1,60}(?: [\w.\[\]-]{1,60}){0,3}: \S")
+_FIELD: Final = re.compile(r"(?:[\w.\[\]-]{1,60}(?: [\w.\[\]-]{1,60}){0,3}|[^\s.]{1,60}\.\S{1,300}): \S")
+"""A field of a record: its name, or the path to it, as "paths./api/keys.post.summary"."""
 
 _CODE_LINE: Final = re.compile(
     r"""

@@ -125,6 +125,11 @@ def test_each_field_of_a_record_stands_alone() -> None:
         "Checked yearly.",
         "parts[0].sku: RV-41",
     ]
+    paths = [
+        "paths./api/keys.post.summary: Creates an API key",
+        "paths./api/keys/{keyId}:revoke.post.tags: Keys",
+    ]
+    assert texts("\n".join(paths)) == paths
     assert texts("Note: it opens at\nhigh pressure.") == ["Note: it opens at\nhigh pressure."]
 
 
