@@ -115,8 +115,9 @@ async def test_it_is_built_and_runs_as_a_pod_runs_it(
 
 async def answers(program: str, port: int) -> None:
     """Wait until the image is up, and send it a real request."""
-    if program == "gateway":
-        await gateway_answers(f"http://127.0.0.1:{port}")
+    if program in ("gateway", "bridge"):
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client:
+            await (gateway_answers(client) if program == "gateway" else bridge_answers(client))
         return
     target = f"127.0.0.1:{port}"
     async with grpc.aio.insecure_channel(target) as channel:
@@ -138,19 +139,27 @@ async def embeds(channel: grpc.aio.Channel) -> None:
     assert refused.value.code() == grpc.StatusCode.NOT_FOUND
 
 
-async def gateway_answers(url: str) -> None:
+async def gateway_answers(client: httpx.AsyncClient) -> None:
     """Check the page, the key, and the descriptor set: a call is transcoded, and its service is missing."""
-    async with httpx.AsyncClient(base_url=url, trust_env=False) as client:
-        while True:
-            try:
-                page = await client.get("/")
-                break
-            except httpx.TransportError:
-                await asyncio.sleep(0.1)
-        assert page.status_code == 200
-        assert (await client.get("/api/collections")).status_code == 401
-        reply = await client.get("/api/collections", headers={"x-api-key": KEY})
-        assert reply.status_code == 503, reply.text
+    assert (await first_reply(client, "/")).status_code == 200
+    assert (await client.get("/api/collections")).status_code == 401
+    reply = await client.get("/api/collections", headers={"x-api-key": KEY})
+    assert reply.status_code == 503, reply.text
+
+
+async def bridge_answers(client: httpx.AsyncClient) -> None:
+    """Check that it is ready alone, and that a call finds its service missing."""
+    assert (await first_reply(client, "/readyz")).status_code == 200
+    assert (await client.get("/v1/models")).status_code == 503
+
+
+async def first_reply(client: httpx.AsyncClient, path: str) -> httpx.Response:
+    """Return the reply of a server that may still be starting."""
+    while True:
+        try:
+            return await client.get(path)
+        except httpx.TransportError:
+            await asyncio.sleep(0.1)
 
 
 def assert_declared(root: Path) -> None:
