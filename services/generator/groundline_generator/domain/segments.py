@@ -4,7 +4,7 @@ import enum
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import groupby, islice
+from itertools import groupby
 from typing import Final, NamedTuple
 
 
@@ -283,8 +283,9 @@ def _orphan_fence(lines: list[_Line]) -> int | None:
     would stand inside a block, or the last block would be open, and the text look like code only outside it.
     """
     fences = [(index, fence) for index, line in enumerate(lines) if (fence := _fence(line))]
-    if not fences or _is_opening(lines[first := fences[0][0]]):
+    if not fences or _is_opening(lines[fences[0][0]]):
         return None
+    first = fences[0][0]
     if not _are_paired(lines, fences):
         return first if _are_paired(lines, fences[1:]) else None
     before = [line for line in lines[:first] if line.mark]
@@ -340,8 +341,13 @@ def _is_aligned(block: list[_Line]) -> bool:
 def _looks_like_code(block: list[_Line]) -> bool:
     if _ITEM.match(block[0].text):
         return False
-    others = (line for line in block if not _CODE_LINE.match(line.text))
-    return next(islice(others, (len(block) - 1) // 2, None), None) is None
+    others_allowed = (len(block) - 1) // 2
+    for line in block:
+        if not _CODE_LINE.match(line.text):
+            others_allowed -= 1
+            if others_allowed < 0:
+                return False
+    return True
 
 
 def _paragraphs(block: list[_Line]) -> Iterator[tuple[int, int, Kind]]:

@@ -60,7 +60,7 @@ class Observation:
             if self.chunks == 1:
                 seconds = time.perf_counter() - self.started
                 self.span.set_attribute("gen_ai.response.time_to_first_chunk", seconds)
-                FIRST_CHUNK.record(seconds, self._labels())
+                FIRST_CHUNK.record(seconds, _labels(self.provider, self.call))
             return
         self.response_model = event.model or self.call.model
         self.span.set_attributes(
@@ -76,10 +76,10 @@ class Observation:
         )
         for kind, count in (("input", event.usage.prompt_tokens), ("output", event.usage.output_tokens)):
             if count:
-                CALL_TOKENS.record(count, {**self._labels(), "gen_ai.token.type": kind})
+                CALL_TOKENS.record(count, {**_labels(self.provider, self.call), "gen_ai.token.type": kind})
         if event.usage.HasField("cost_usd"):
             self.span.set_attribute("llm.cost.total", event.usage.cost_usd)
-            CALL_COST.add(event.usage.cost_usd, self._labels())
+            CALL_COST.add(event.usage.cost_usd, _labels(self.provider, self.call))
 
     def failed(self, reason: str) -> None:
         self.error = reason
@@ -87,14 +87,11 @@ class Observation:
         self.span.set_status(Status(StatusCode.ERROR, reason))
 
     def end(self) -> None:
-        labels = self._labels()
+        labels = _labels(self.provider, self.call)
         if self.error:
             labels["error.type"] = self.error
         CALL_DURATION.record(time.perf_counter() - self.started, labels)
         self.span.end()
-
-    def _labels(self) -> dict[str, AttributeValue]:
-        return _labels(self.provider, self.call)
 
 
 def _labels(provider: str, call: ModelCall) -> dict[str, AttributeValue]:

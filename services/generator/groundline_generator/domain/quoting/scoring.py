@@ -182,8 +182,8 @@ def _accept_variants(question: Question, candidates: Sequence[Candidate]) -> Non
     met = frozenset(term for candidate in candidates for term in candidate.hits)
     long_enough = [other for other in vocabulary if len(other) >= MIN_VARIANT_LENGTH]
     for term in [each for each in wanted - met if len(each) >= MIN_VARIANT_LENGTH]:
-        # Most words are no compound of two others, which is faster to tell of all sentences at once.
         among = own if language is not None and is_known_whole(term, language) else candidates
+        # Most words are no compound of two others, which is faster to tell of all sentences at once.
         is_apart = parts_among(term, vocabulary)
         apart = [each for each in among if is_apart and parts_among(term, each.sentence.terms)]
         for each in apart:

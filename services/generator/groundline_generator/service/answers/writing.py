@@ -96,8 +96,12 @@ class CheckedWriter(AnswerWriter):
     async def _correct(self, reason: chat_pb2.FinishReason.ValueType) -> chat_pb2.FinishReason.ValueType:
         async def by_nothing(error: GroundlineError) -> tuple[Sequence[str], chat_pb2.Usage]:
             message = f"contradicted sentences were taken back, not corrected: {error.reason}"
-            component, reason = passage_pb2.COMPONENT_VALIDATION, error_pb2.CORRECTION_UNAVAILABLE
-            self.degraded = [passage_pb2.Degradation(component=component, reason=reason, message=message)]
+            failure = passage_pb2.Degradation(
+                component=passage_pb2.COMPONENT_VALIDATION,
+                reason=error_pb2.CORRECTION_UNAVAILABLE,
+                message=message,
+            )
+            self.degraded = [failure]
             return (), usage_of(error)
 
         asked = self._corrector.corrected(self._request, self._answer.contradictions, self._served)
