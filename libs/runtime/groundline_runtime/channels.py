@@ -344,6 +344,9 @@ class _OutboundChannel(grpc.aio.Channel):
             if not traced and (traceparent := current_traceparent()) is not None:
                 outbound.append(("traceparent", traceparent))
             seconds = min(limits, default=self._default_timeout_seconds)
+            if seconds <= 0:
+                # gRPC may still send a request whose deadline is the current millisecond.
+                seconds = -1.0
             return made(request, timeout=seconds, metadata=outbound, **rest)
 
         return call
