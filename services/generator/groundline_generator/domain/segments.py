@@ -4,23 +4,25 @@ import enum
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Final, NamedTuple
 
 
 class Kind(enum.Enum):
-    """Kind of a segment; a heading is never quoted by itself. A step is a sentence of a numbered item."""
+    """Kind of a segment; a heading is never quoted by itself. A step is a sentence of a numbered item, a cell
+    one of a row whose cells hold sentences."""
 
     SENTENCE = "sentence"
     STEP = "step"
     HEADING = "heading"
     ROW = "row"
+    CELL = "cell"
     CODE = "code"
 
 
 class Segment(NamedTuple):
     """`text[start:end]` in code points; `heading` holds the headings above, or a table's header; `columns`
-    that header alone, as it is written."""
+    that header alone, as it is written, or the names of a cell's row and column."""
 
     start: int
     end: int
@@ -37,6 +39,9 @@ _HEADING: Final = re.compile(r"\s{0,3}(#{1,6})\s+(.*?)\s*#*\s*$")
 _UNDERLINE: Final = re.compile(r"\s{0,3}(=+|-{2,})\s*$")
 _ROW: Final = re.compile(r"\s*\|.*\|\s*$")
 _ROW_RULE: Final = re.compile(r"\s*\|[\s:|-]+\|\s*$")
+_BAR: Final = re.compile(r"(?<!\\)\|")
+_PROSE_WORDS: Final = 12
+"""Number of words from which a cell holds a sentence."""
 _ITEM: Final = re.compile(r"\s*(?:[-*+•]|\d{1,3}[.)])\s+")
 _INDENTS: Final = ("    ", "\t")
 _ENDS_BLOCK: Final = frozenset(("", "#", "`", "~", "|", "=", "-", "{", "<"))
@@ -52,6 +57,12 @@ _DIRECTIVE: Final = re.compile(r"\s*(?:\{%.*%\}|<!--.*-->)\s*$")
 """A line that a site's generator replaces, such as `{% include note.html %}`, or a comment."""
 _NOT_SPACE: Final = re.compile(r"\S")
 _ALPHANUMERIC: Final = re.compile(r"[^\W_]")
+TAG: Final = re.compile(
+    r"</?(?:(?P<line>br|center|div|hr|p)|a|b|big|del|em|font|i|ins|mark|s|small|span|strong|su[bp]|u|wbr)\b"
+    r"[^<>]{0,300}>",
+    re.IGNORECASE,
+)
+"""A tag of HTML within Markdown, which sets text and says nothing; `line` if it ends a line."""
 _QUOTE: Final = re.compile(r"\s{0,3}>\s?")
 _GAP: Final = re.compile(r"\S(?: {2,}|\t)\S")
 _FIELD: Final = re.compile(r"(?:[\w.\[\]-]{1,60}(?: [\w.\[\]-]{1,60}){0,3}|[^\s.]{1,60}\.\S{1,300}): \S")
@@ -75,7 +86,7 @@ _CODE_LINE: Final = re.compile(
 _BOUNDARY: Final = re.compile(r"[.!?…]+[\"'”’»«)\]*_]*(?:\[\d{1,3}\])*(?=\s)|[。！？][”’」』）]*")
 _ABBREVIATION: Final = re.compile(
     r"""(?:^|[\s(\["'„“])(?:
-        Mr|Mrs|Ms|Dr|Prof|Rev|Hon|Sr|Jr|St|Mt|Gen|Col|Capt|Lt|Sgt|Gov|Sen|Rep|vs|etc|cf|al|ca|approx|Inc|Ltd|Co|Corp
+        Mr|Mrs|Ms|Dr|Prof|Mag|Dipl|Ing|Bakk|phil|med|jur|rer|nat|Rev|Hon|Sr|Jr|St|Mt|Gen|Col|Capt|Lt|Sgt|Gov|Sen|Rep|vs|etc|cf|al|ca|approx|Inc|Ltd|Co|Corp
         |No|Nos|Nr|Fig|Figs|Eq|Sec|Ch|Vol|pp?|ed|eds|e\.g|i\.e|U\.S|z\.\s?B|d\.\s?h|u\.\s?a|o\.\s?ä|s\.\s?o|v\.\s?a
         |bzw|usw|evtl|ggf|vgl|sog|inkl|zzgl|Abb|Abs|Art|Bd|Kap|Str|Hr|Fr|Mio|Mrd|Tsd|geb|gest|Jh|u|v
         |Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sep|Sept|Oct|Okt|Nov|Dec|Dez
@@ -86,13 +97,31 @@ _ABBREVIATION: Final = re.compile(
 _ORDINAL: Final = re.compile(r"(?:^|\s|\()\d{1,2}\.$")
 
 
-def segments(text: str, language: str | None) -> list[Segment]:
+def segments(text: str, language: str | None, columns: str = "") -> list[Segment]:
     """Return every segment of a text, in order; blank lines, rules and markers belong to none.
 
     Markdown is understood; plain text works as well. `language` decides the meaning of a number with a full
-    stop: an ordinal in German, elsewhere the end of a sentence.
+    stop: an ordinal in German, elsewhere the end of a sentence. `columns` is the header of the table in which
+    the text begins.
     """
-    return _Cutter(text, language).run()
+    return _Cutter(text, language, columns).run()
+
+
+def header_in(context: str) -> str:
+    """Return the header of a table that a passage's context ends with; "" without one."""
+    last = context.rstrip().rpartition("\n")[2]
+    return last.strip() if _ROW.match(last) else ""
+
+
+def without_header(context: str) -> str:
+    """Return a passage's context without the header of a table that it ends with."""
+    return context.rpartition("\n")[0] if header_in(context) else context
+
+
+def cells(row: str) -> list[str]:
+    """Return the cells of a row of a Markdown table."""
+    bare = row.strip().removeprefix("|").removesuffix("|")
+    return [cell.strip().replace("\\|", "|") for cell in _BAR.split(bare)]
 
 
 @dataclass(slots=True)
@@ -110,11 +139,11 @@ class _Line:
 
 
 class _Cutter:
-    def __init__(self, text: str, language: str | None) -> None:
+    def __init__(self, text: str, language: str | None, columns: str) -> None:
         self._text = text
         self._language = language
         self._headings: list[tuple[int, str]] = []
-        self._table_header = ""
+        self._table_header = columns
         self._found: list[Segment] = []
 
     def run(self) -> list[Segment]:
@@ -135,6 +164,8 @@ class _Cutter:
                 index = end + 1
             elif heading := _heading(line):
                 self._heading(line, len(heading.group(1)), heading.start(2), heading.end(2))
+                index += 1
+            elif self._table_header and "|" in line.text and not _is_row(line) and self._cells(line):
                 index += 1
             elif _is_row(line):
                 self._row(line, lines[index + 1] if index + 1 < len(lines) else None)
@@ -170,7 +201,7 @@ class _Cutter:
                 self._code(part)
             else:
                 for start, stop, kind in _paragraphs(part):
-                    self._sentences(start, stop, kind)
+                    self._sentences(start, stop, kind, self._trail())
 
     def _trail(self) -> str:
         titles = (title for _, title in self._headings)
@@ -188,11 +219,37 @@ class _Cutter:
             return
         start, end = _trimmed(line.text, 0, len(line.text))
         is_header = following is not None and _ROW_RULE.match(following.text)
-        kind = Kind.HEADING if is_header else Kind.ROW
+        if not is_header and self._table_header and self._cells(line):
+            return
+        is_label = not any(cells(line.text)[1:]) and bool(self._table_header)
+        kind = Kind.HEADING if is_header or is_label else Kind.ROW
         columns = "" if is_header else self._table_header
         self._found.append(Segment(line.start + start, line.start + end, kind, self._trail(), columns))
         if is_header:
             self._table_header = line.text.strip()
+
+    def _cells(self, line: _Line) -> bool:
+        """Add the cells of a row with sentences in two of them, each by itself; return whether it is one.
+
+        A text may begin or end within a row, which then lacks its first or last cells.
+        """
+        start, end = _trimmed(line.text, 0, len(line.text))
+        columns, is_ended = cells(self._table_header), _BAR.match(line.text, end - 1) is not None
+        bars = [bar.start() for bar in _BAR.finditer(line.text)]
+        bounds = [*(() if line.mark == "|" else (start - 1,)), *bars, *(() if is_ended else (end,))]
+        spans = [_trimmed(line.text, before + 1, after) for before, after in pairwise(bounds)]
+        is_begun = line.mark == "|" and not (line.start == 0 and is_ended and len(spans) < len(columns))
+        prose = sum(len(line.text[first:last].split()) >= _PROSE_WORDS for first, last in spans)
+        if prose < (2 if is_begun and is_ended else 1) or len(columns) < len(spans):
+            return False
+        label = line.text[slice(*spans.pop(0))] if is_begun else ""
+        columns = columns[1:] if is_begun else columns[-len(spans) :]
+        headings = " ".join(title for _, title in self._headings)
+        for column, (first, last) in zip(columns, spans, strict=False):
+            names = " – ".join(name for name in (label, column) if name)
+            heading = f"{headings} {label} {column}".strip()
+            self._sentences(line.start + first, line.start + last, Kind.CELL, heading, names)
+        return True
 
     def _aligned(self, lines: list[_Line]) -> None:
         """Add the rows of a plain-text table, whose columns are set apart by spaces; its first line may name
@@ -212,18 +269,17 @@ class _Cutter:
             if piece:
                 self._found.append(Segment(piece[0].start, piece[-1].end, Kind.CODE, self._trail()))
 
-    def _sentences(self, start: int, end: int, kind: Kind) -> None:
-        trail = self._trail()
+    def _sentences(self, start: int, end: int, kind: Kind, heading: str, columns: str = "") -> None:
         for boundary in _BOUNDARY.finditer(self._text, start, end):
             if self._ends_sentence(start, boundary, end):
-                self._sentence(start, boundary.end(), kind, trail)
+                self._sentence(start, boundary.end(), kind, heading, columns)
                 start = boundary.end()
-        self._sentence(start, end, kind, trail)
+        self._sentence(start, end, kind, heading, columns)
 
-    def _sentence(self, start: int, end: int, kind: Kind, trail: str) -> None:
-        if _ALPHANUMERIC.search(self._text, start, end):
+    def _sentence(self, start: int, end: int, kind: Kind, heading: str, columns: str = "") -> None:
+        if _ALPHANUMERIC.search(TAG.sub("", self._text[start:end])):
             start, end = _trimmed(self._text, start, end)
-            self._found.append(Segment(start, end, kind, trail))
+            self._found.append(Segment(start, end, kind, heading, columns))
 
     def _ends_sentence(self, begin: int, boundary: re.Match[str], end: int) -> bool:
         if boundary.group()[0] in "。！？":

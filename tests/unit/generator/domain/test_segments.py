@@ -173,3 +173,63 @@ def test_a_heading_that_is_a_sentence_can_be_quoted() -> None:
 def test_a_text_may_begin_within_a_block_of_code(text: str, code: list[str]) -> None:
     assert texts(text, kind=Kind.CODE) == code
     assert texts(text, kind=Kind.SENTENCE)[0] in ("It prints 1.", "It prints 1:")
+
+
+LEVELS = (
+    "| Skill | Junior (L1) | Senior (L2) |\n| --- | --- | --- |\n| **Craft** | | |\n"
+    "| Scope | Works on small and tightly scoped problems, with help from others in the team. "
+    "| Owns whole systems from the first idea to their end. Improves how all others do their work. |\n"
+)
+
+
+def cells_of(text: str, columns: str = "") -> list[tuple[str, str]]:
+    found = segments(text, "english", columns)
+    return [(each.columns, text[each.start : each.end]) for each in found if each.kind is Kind.CELL]
+
+
+def test_each_sentence_of_a_cell_stands_alone_with_the_names_of_its_row_and_column() -> None:
+    assert cells_of(LEVELS) == [
+        (
+            "Scope – Junior (L1)",
+            "Works on small and tightly scoped problems, with help from others in the team.",
+        ),
+        ("Scope – Senior (L2)", "Owns whole systems from the first idea to their end."),
+        ("Scope – Senior (L2)", "Improves how all others do their work."),
+    ]
+    headings = {each.heading for each in segments(LEVELS, "english") if each.kind is Kind.CELL}
+    assert headings == {"Scope Junior (L1)", "Scope Senior (L2)"}
+
+
+def test_a_row_that_only_has_a_label_is_a_heading() -> None:
+    assert "| **Craft** | | |" in texts(LEVELS, kind=Kind.HEADING)
+
+
+def test_a_text_that_begins_or_ends_within_a_row_has_cells_of_the_columns_they_stand_in() -> None:
+    columns = "| Skill | Junior (L1) | Senior (L2) |"
+    end, begin = (
+        "the first idea to the day on which nobody needs them any more",
+        "Reads whatever others wrote before",
+    )
+    text = f"Owns whole systems from {end}. |\n| Tools | {begin}, and then asks them about all of it,"
+    assert cells_of(text, columns) == [
+        ("Senior (L2)", f"Owns whole systems from {end}."),
+        ("Tools – Junior (L1)", f"{begin}, and then asks them about all of it,"),
+    ]
+
+
+def test_a_row_of_short_cells_stays_whole() -> None:
+    assert cells_of("| Part | Price | Note |\n|---|---|---|\n| RV-41 | 189 EUR | on stock |") == []
+
+
+def test_tags_between_sentences_are_no_sentences() -> None:
+    assert texts("Read this first.\n\n<br>\n\n<b>Then go on.</b>") == [
+        "Read this first.",
+        "<b>Then go on.</b>",
+    ]
+
+
+def test_titles_of_persons_end_no_sentence() -> None:
+    assert texts("Ask Mag. Engelmaier. Dipl. Ing. Huber is away.") == [
+        "Ask Mag. Engelmaier.",
+        "Dipl. Ing. Huber is away.",
+    ]

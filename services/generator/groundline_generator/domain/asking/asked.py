@@ -5,14 +5,19 @@ import tomllib
 from importlib.resources import files
 from typing import Final
 
-from groundline_generator.domain.signs import COUNTED
+from groundline_generator.domain.signs import COUNTED, quantities
 
 _LANGUAGES: Final = tomllib.loads(
     (files("groundline_generator.domain.asking") / "asked.toml").read_text(encoding="utf-8")
 )
-_KIND: Final = re.compile(
-    rf"\b(?:{'|'.join(words['kind'] for words in _LANGUAGES.values())})\b", re.IGNORECASE | re.VERBOSE
-)
+
+
+def _said_by(*kinds: str) -> re.Pattern[str]:
+    words = "|".join(each[kind] for each in _LANGUAGES.values() for kind in kinds)
+    return re.compile(rf"\b(?:{words})\b", re.IGNORECASE | re.VERBOSE)
+
+
+_KIND: Final = _said_by("kind")
 _QUANTITY: Final = re.compile(
     r"\bhow (?:many|much|long|old|far|often|large|big|high|tall|deep|fast)\b|\bwhat (?:percent|number|share)"
     r"|\bwie ?(?:viele?|lange?|alt|weit|oft|groß|hoch|tief|schnell|häufig)\b"
@@ -38,6 +43,24 @@ DATE: Final = re.compile(
 )
 NAME: Final = re.compile(r"(?<![.!?:] )(?<!^)\b[A-ZÄÖÜ][\w'’-]+")
 
+_MEASURED: Final = re.compile(
+    r"\bhow (?:long|far|large|big|high|tall|deep|fast|heavy|wide)\b"
+    r"|\bwie ?(?:lange?|weit|groß|hoch|tief|schnell|schwer|breit)\b",
+    re.IGNORECASE,
+)
+_OFTEN: Final = re.compile(r"\bhow often\b|\bwie ?(?:oft|häufig)\b", re.IGNORECASE)
+_AMOUNT: Final = re.compile(
+    rf"{_MEASURED.pattern}|\bhow (?:many|much|old)\b|\bwie ?(?:viele?|alt)\b"
+    r"|\bwhat does .{1,80}\bcosts?\b|\bwas kosten?t?\b",
+    re.IGNORECASE,
+)
+_WHEN: Final = re.compile(r"^(?:\W*(?:since|until|by|and|und|seit|bis|ab))?\W*(?:when|wann)\b", re.IGNORECASE)
+_TOLD_BY: Final = (
+    (_AMOUNT, _said_by("amount")),
+    (_OFTEN, _said_by("often", "amount")),
+    (_WHEN, _said_by("time")),
+)
+
 _STEPS: Final = re.compile(
     r"\b(?:what (?:now|next|(?:do|should|can|must|shall|would) (?:i|we|you|one|they))|what to do"
     r"|how (?:do|can|should|must) (?:i|we|you|one)|how to|was (?:nun|tun|(?:mache|tue|muss|soll|kann) ich)"
@@ -53,6 +76,22 @@ def asked_for(query: str) -> re.Pattern[str] | None:
         if question.search(query):
             return answer
     return None
+
+
+def tells(query: str, text: str) -> bool:
+    """Tell whether a text has a figure, or a word that may tell it, if a question asks how much or when; True
+    for other questions."""
+    for question, words in _TOLD_BY:
+        if question.search(query):
+            return bool(NUMBER.search(text) or words.search(text))
+    return True
+
+
+def tells_figure(query: str, text: str) -> bool:
+    """Tell whether a text has a figure of the kind that a question for an amount or a time asks for."""
+    if _MEASURED.search(query):
+        return any(each.unit for each in quantities(text))
+    return (DATE if _WHEN.search(query) else NUMBER).search(text) is not None
 
 
 def asks_for_steps(query: str) -> bool:

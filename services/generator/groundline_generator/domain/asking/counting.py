@@ -19,16 +19,20 @@ _REST: Final = (
 _WORDS: Final = rf"(?:(?!{_REST}\b)[^\W\d_][\w'’-]*\s*)"
 _COUNTED: Final = {
     "english": re.compile(
-        rf"\bhow many\s+(?P<things>{_WORDS}{{1,4}})(?:of\s+(?P<of>{_WORDS}{{1,3}}))?", re.IGNORECASE
+        rf"\bhow (?:many|(?P<much>much))\s+(?P<things>{_WORDS}{{1,4}})(?:of\s+(?P<of>{_WORDS}{{1,3}}))?",
+        re.IGNORECASE,
     ),
     "german": re.compile(
-        r"\b[Ww]ie ?viele\s+(?:[a-zäöüß-]+\s+){0,2}?(?P<things>[A-ZÄÖÜ][\w-]+)(?:\s+(?P<of>[A-ZÄÖÜ][\w-]+))?"
+        r"\b[Ww]ie ?(?:viele\s+(?:[a-zäöüß-]+\s+){0,2}?|(?P<much>viel)\s+)"
+        r"(?P<things>[A-ZÄÖÜ][\w-]+)(?:\s+(?P<of>[A-ZÄÖÜ][\w-]+))?"
     ),
 }
 """Things that a question counts: in English the words up to one that begins the rest, in German the first
 noun; and what they are of, as in "days of leave", "Tage Urlaub"."""
 
-_ALWAYS: Final = re.compile(r"\b(?:people|persons?|times|menschen|leute|personen|male)\b", re.IGNORECASE)
+_ALWAYS: Final = re.compile(
+    r"\b(?:people|persons?|times|money|time|geld|zeit|menschen|leute|personen|male)\b", re.IGNORECASE
+)
 """Things that are counted under other names (people as visitors or workers) or none, as in "twice"."""
 
 _AFTER: Final = 4
@@ -52,6 +56,8 @@ class Counted(NamedTuple):
     things: frozenset[str] = frozenset()
     unit: str | None = None
     of: frozenset[str] = frozenset()
+    is_amount: bool = False
+    """Whether it asks how much of something there is, which an answer need not name beside the number."""
 
 
 def counted(query: str, language: str | None) -> Counted:
@@ -64,7 +70,8 @@ def counted(query: str, language: str | None) -> Counted:
         return Counted()
     things = frozenset(content_terms(found["things"], language))
     unit = UNITS.get(found["things"].split()[-1].casefold())
-    return Counted(things, unit, frozenset(content_terms(found["of"] or "", language) if unit else ()))
+    of = frozenset(content_terms(found["of"] or "", language) if unit else ())
+    return Counted(things, unit, of, found["much"] is not None)
 
 
 def counts(text: str, counted: Counted, language: str, around: Collection[str]) -> bool:

@@ -189,7 +189,7 @@ class _Evidence:
     """A passage to compare claims with."""
 
     def __init__(self, passage: pb.NumberedPassage) -> None:
-        self.reading = read(passage.text)
+        self.reading = read(passage)
         self._passage = passage
         self._terms: dict[str | None, frozenset[str]] = {}
         self._statements: dict[str | None, Sequence[Statement]] = {}

@@ -195,7 +195,7 @@ def _dated(statement: Statement) -> Iterator[str]:
     """Yield the years from which on a statement holds, by the sentence before it, or by one that states
     nothing else."""
     yield from _DATED.findall(statement.about)
-    for each in read(statement.passage.text).sentences(statement.language):
+    for each in read(statement.passage).sentences(statement.language):
         if (found := _DATED.findall(each.text)) and _DAYS.issuperset(one.kind for one in values(each.text)):
             yield from found
 

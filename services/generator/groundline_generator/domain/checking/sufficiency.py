@@ -77,7 +77,7 @@ class _Found(NamedTuple):
     @classmethod
     def of(cls, passage: pb.NumberedPassage, language: str | None) -> "_Found":
         about = content_terms(f"{passage.title} {passage.context}", language)
-        return cls(passage, read(passage.text).terms(language) | frozenset(about))
+        return cls(passage, read(passage).terms(language) | frozenset(about))
 
     def tells(self, name: str, asked: frozenset[str], language: str | None) -> bool:
         """Tell whether it has a name, and at least half of what is asked about it."""
@@ -104,7 +104,7 @@ def _best(weights: Mapping[str, float], found: Sequence[_Found]) -> _Found:
 
 def _bridges(best: _Found, asked: frozenset[str], language: str | None) -> Iterator[str]:
     """Yield names and designations that the question does not have, of the sentences nearest to it."""
-    sentences = read(best.passage.text).sentences(language)
+    sentences = read(best.passage).sentences(language)
     near = sorted(sentences, key=lambda each: len(asked.intersection(each.terms)), reverse=True)[:_NEAR]
     seen = set[str]()
     for sentence in near:

@@ -238,7 +238,7 @@ def _nearest_first(claim: _Claim, passages: Sequence[pb.NumberedPassage]) -> lis
 
 def _near(claim: _Claim, passage: pb.NumberedPassage) -> Iterator[_Near]:
     """Yield the sentences of a passage that hold some of the claim's terms."""
-    reading = read(passage.text)
+    reading = read(passage)
     language = claim.language or reading.language
     wanted = claim.wanted(language)
     if not wanted:

@@ -12,7 +12,7 @@ from typing import Final
 from groundline.v1 import generator_service_pb2 as pb
 from groundline_language import guess_language
 
-from groundline_generator.domain.asking.asked import asked_for
+from groundline_generator.domain.asking.asked import asked_for, tells
 from groundline_generator.domain.checking.disagreement import disagreement
 from groundline_generator.domain.checking.statements import Asked, Statement, document_of, statement
 from groundline_generator.domain.comparing import compared
@@ -25,6 +25,7 @@ from groundline_generator.domain.quoting.fitting import (
     counts_first,
     fade_contents,
     put_definitions_first,
+    told_near,
 )
 from groundline_generator.domain.quoting.likelihood import likelihood
 from groundline_generator.domain.quoting.lists import lead_in, led_to
@@ -42,7 +43,8 @@ _OTHER_SUBJECT: Final = 0.5
 """Factor of the relevance where the passages speak of others than the question."""
 
 _NO_COUNT: Final = 0.3
-"""Factor of the relevance where the number of things is asked for, and no quoted sentence counts them."""
+"""Factor of the relevance where the number of things is asked for, and no quoted sentence counts them, or
+where an amount or a time is, and none tells any."""
 
 _RIVAL_SHARE: Final = 0.5
 """Minimum score of a sentence that is quoted since it says otherwise, as a share of the best."""
@@ -168,10 +170,15 @@ def _extracted(
         if counting := counts_first(ranked):
             ranked, relevance = counting, work.relevance(question, counting, minimum)
             chosen = choose(question, ranked, max_sentences)
+        elif not question.counted.is_amount:
+            relevance *= _NO_COUNT
+    elif not _tell(query, [*chosen, *bridged(question, chosen, ranked, work.passages)]):
+        if told := told_near(query, ranked):
+            chosen = [*chosen[: max_sentences - 1], told]
         else:
             relevance *= _NO_COUNT
-        if relevance < minimum:
-            return Extraction((), relevance)
+    if relevance < minimum:
+        return Extraction((), relevance)
     if answerability and is_read and chosen:
         shift = _READING_SHIFT * max(answerability(query, work.around(chosen)))
         relevance = max(0.0, min(relevance + max(-_MAXIMUM_SHIFT, min(shift, _MAXIMUM_SHIFT)), 1.0))
@@ -190,16 +197,20 @@ def _extracted(
     return Extraction(extracts, relevance, work.likelihood(question, ranked, shift))
 
 
+def _tell(query: str, chosen: Sequence[Candidate]) -> bool:
+    return any(tells(query, quotation(each.sentence)) for each in chosen)
+
+
 class _Work:
     """Passages with what is read in them."""
 
     def __init__(
         self, passages: Sequence[pb.NumberedPassage], checkpoint: Callable[[], None], today: date | None
     ) -> None:
-        self._passages = passages
+        self.passages = passages
         self._checkpoint = checkpoint
         self._today = today or datetime.now(UTC).date()
-        self._readings = [read(passage.text) for passage in passages]
+        self._readings = [read(passage) for passage in passages]
 
     def question(self, query: str) -> Question:
         spoken = (each.language for each in self._readings if each.language)
@@ -208,14 +219,14 @@ class _Work:
 
     def ranked(self, question: Question) -> Sequence[Candidate]:
         """Return the sentences that can be quoted, best first."""
-        found = scored(question, self._passages, self._readings, self._checkpoint)
+        found = scored(question, self.passages, self._readings, self._checkpoint)
         if question.asks_what_is_not:
             put_denials_first(question, found)
         if question.time:
             place_in_time(found, question.time, asked_for(question.text))
         fade_contents(found)
         if question.defined:
-            above = (f"{passage.title}\n{passage.context}" for passage in self._passages)
+            above = (f"{passage.title}\n{passage.context}" for passage in self.passages)
             put_definitions_first(found, question.defined, above)
         return sorted(
             (each for each in found if each.is_spelt_out or each.sentence.segment.kind is not Kind.HEADING),
@@ -230,7 +241,7 @@ class _Work:
         other = ranked[0].language if ranked and is_other(question.language, ranked[0].language) else None
         # A year within a span need not stand anywhere.
         text = question.timeless if ranked and question.is_told_by(ranked[0]) else question.text
-        is_of_others = speak_of_others(text, question.language, self._passages, other)
+        is_of_others = speak_of_others(text, question.language, self.passages, other)
         if is_of_others or (ranked and self._begins_later(question, ranked[0])):
             relevance *= _OTHER_SUBJECT
         return relevance
@@ -240,13 +251,13 @@ class _Work:
         asked = [int(year["year"]) for year in _YEAR.finditer(question.text)]
         if not asked:
             return False
-        passage = self._passages[best.passage]
+        passage = self.passages[best.passage]
         told = list(_YEAR.finditer(f"{passage.title} {passage.context} {passage.text}"))
         first = min(told, key=lambda year: int(year["year"]), default=None)
         return first is not None and max(asked) < int(first["year"]) and not first["until"]
 
     def likelihood(self, question: Question, ranked: Sequence[Candidate], shift: float = 0.0) -> float:
-        return likelihood(question, ranked, self._passages, shift)
+        return likelihood(question, ranked, self.passages, shift)
 
     def saying_otherwise(
         self, question: Question, ranked: Sequence[Candidate], chosen: Sequence[Candidate]
@@ -254,13 +265,13 @@ class _Work:
         """Return the best sentence of another document that answers differently than the first one chosen."""
         best = chosen[0]
         asked = Asked.of(question.text, question.language or best.language)
-        own = document_of(self._passages[best.passage])
+        own = document_of(self.passages[best.passage])
         ours = [self._statement(each) for each in chosen if each.passage == best.passage]
         for candidate in ranked:
             if candidate.score < _RIVAL_SHARE * best.score:
                 return None
             is_of_language = candidate.language == best.language
-            document = document_of(self._passages[candidate.passage])
+            document = document_of(self.passages[candidate.passage])
             if is_of_language and not candidate.is_of_other_question and document != own:
                 theirs = self._statement(candidate)
                 if any(disagreement(asked, each, theirs) is not None for each in ours):
@@ -271,13 +282,13 @@ class _Work:
         self, question: Question, ranked: Sequence[Candidate], chosen: Sequence[Candidate], max_sentences: int
     ) -> list[Candidate]:
         """Return the chosen sentences, the last of them replaced by what another document tells."""
-        further = bridged(question, chosen, ranked, self._passages)
+        further = bridged(question, chosen, ranked, self.passages)
         kept = [each for each in chosen if each not in further]
         return [*kept[: max(0, max_sentences - len(further))], *further]
 
     def _statement(self, candidate: Candidate) -> Statement:
         sentences = self._readings[candidate.passage].sentences(candidate.language)
-        return statement(self._passages[candidate.passage], sentences, candidate.position, candidate.language)
+        return statement(self.passages[candidate.passage], sentences, candidate.position, candidate.language)
 
     def around(self, chosen: Sequence[Candidate]) -> Sequence[str]:
         """Return what stands around the sentences in their passages, at most `_READ_CHARACTERS` of each."""
@@ -291,7 +302,7 @@ class _Work:
             first = min(one.start for one in beside if start - room <= one.start <= start)
             last = max(one.end for one in beside if end <= one.end <= end + room)
             spans.append((each.passage, first, last))
-        return [self._passages[where].text[first:last][:_READ_CHARACTERS] for where, first, last in spans]
+        return [self.passages[where].text[first:last][:_READ_CHARACTERS] for where, first, last in spans]
 
     def extracts(self, chosen: Sequence[Candidate]) -> Sequence[Extract]:
         return tuple(self._extract(each) for each in in_reading_order(chosen))
@@ -302,16 +313,16 @@ class _Work:
         """Return sentences, each with the list, table or code that it leads to."""
         found: dict[tuple[int, int], Extract] = {}
         for each in in_reading_order(chosen):
-            if before := lead_in(each, ranked, self._passages[each.passage].text):
+            if before := lead_in(each, ranked, self.passages[each.passage].text):
                 found.setdefault((before.passage, before.position), self._extract(before))
             found.setdefault((each.passage, each.position), self._extract(each))
-            for other, item in led_to(query, each, ranked, self._passages[each.passage].text):
+            for other, item in led_to(query, each, ranked, self.passages[each.passage].text):
                 found[other.passage, other.position] = self._extract(other, item, is_numbered=False)
         return tuple(found.values())
 
     def steps(self, chosen: Sequence[Candidate]) -> Sequence[Extract]:
         """Return steps of one passage with the numbers of their items, counted from 1."""
-        text = self._passages[chosen[0].passage].text
+        text = self.passages[chosen[0].passage].text
         found: list[Extract] = []
         step, end = 1, chosen[0].sentence.segment.start
         for each in chosen:
@@ -324,7 +335,7 @@ class _Work:
 
     def _extract(self, chosen: Candidate, step: int = 0, *, is_numbered: bool = True) -> Extract:
         is_code = chosen.sentence.segment.kind is Kind.CODE
-        number = self._passages[chosen.passage].number
+        number = self.passages[chosen.passage].number
         return Extract(number, quotation(chosen.sentence), is_code, step, is_numbered)
 
 

@@ -4,8 +4,10 @@ lines of a table of contents."""
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from groundline_generator.domain.asking.asked import tells_figure
 from groundline_generator.domain.asking.defining import Defined, defines, spells_out
 from groundline_generator.domain.quoting.candidates import Candidate
+from groundline_generator.domain.quoting.quotation import quotation
 from groundline_generator.domain.segments import Kind
 
 _CONTENTS: Final = 0.5
@@ -13,6 +15,9 @@ _CONTENTS: Final = 0.5
 
 _COUNTS_SHARE: Final = 0.6
 """Minimum score of a sentence that counts what a question counts, as a share of the best, to be put first."""
+
+_SAME_SECTION_SHARE: Final = 0.3
+"""The same of a sentence of the best one's section, to be quoted beside it."""
 
 _DEFINES: Final = 1.5
 """Factor of the score of a sentence that defines what a question asks about."""
@@ -48,6 +53,27 @@ def counts_first(ranked: Sequence[Candidate]) -> Sequence[Candidate]:
     if first is None or first.score < minimum:
         return ()
     return [first, *(each for each in ranked if each is not first and each.score <= first.score)]
+
+
+def told_near(query: str, ranked: Sequence[Candidate]) -> Candidate | None:
+    """Return the best sentence that tells the amount or the time that a question asks for: one of the best
+    sentence's section, or else one that is not far behind."""
+    best = ranked[0]
+    minimum = _COUNTS_SHARE * best.score
+    telling = [
+        each
+        for each in ranked
+        if each.language == best.language
+        and (each.score >= minimum or _is_beside(each, best))
+        and each.hits
+        and tells_figure(query, quotation(each.sentence))
+    ]
+    return max(telling, key=lambda each: (_is_beside(each, best), each.score), default=None)
+
+
+def _is_beside(each: Candidate, best: Candidate) -> bool:
+    is_same = each.sentence.segment.heading == best.sentence.segment.heading
+    return is_same and each.passage == best.passage and each.score >= _SAME_SECTION_SHARE * best.score
 
 
 def put_definitions_first(candidates: Sequence[Candidate], asked: Defined, above: Iterable[str]) -> None:

@@ -6,21 +6,24 @@ from typing import Final
 
 from groundline_generator.domain.markers import without_markers
 from groundline_generator.domain.reading import Sentence
-from groundline_generator.domain.segments import Kind
+from groundline_generator.domain.segments import TAG, Kind, cells
 
 _MAX_CHARACTERS: Final = 1_200
 _SPACE: Final = re.compile(r"\s+")
 _GAP: Final = re.compile(r" {2,}|\t+")
-_BAR: Final = re.compile(r"(?<!\\)\|")
 
 
 def quotation(sentence: Sentence) -> str:
-    """Return a sentence on one line, a row of a table in words, or code as it stands, cut if it is long."""
+    """Return a sentence on one line, a row or a cell of a table in words, or code, cut if it is long."""
     if sentence.segment.kind is Kind.CODE:
         return sentence.text.rstrip()[:_MAX_CHARACTERS]
-    text = _in_words(sentence) if sentence.segment.kind is Kind.ROW else sentence.text
+    text = sentence.text
+    if sentence.segment.kind is Kind.ROW:
+        text = _in_words(sentence)
+    elif sentence.segment.kind is Kind.CELL:
+        text = f"{sentence.segment.columns}: {text}"
     # The document's own footnote marks would read as citations.
-    text = _SPACE.sub(" ", without_markers(text)).strip()
+    text = _SPACE.sub(" ", without_markers(TAG.sub(lambda tag: " " if tag["line"] else "", text))).strip()
     if len(text) > _MAX_CHARACTERS:
         text = text[:_MAX_CHARACTERS].rsplit(" ", 1)[0] + " …"
     return text
@@ -43,6 +46,4 @@ def _in_words(row: Sentence) -> str:
 
 def _cells(line: str) -> list[str]:
     bare = line.strip()
-    if not bare.startswith("|"):
-        return _GAP.split(bare)
-    return [cell.strip().replace("\\|", "|") for cell in _BAR.split(bare.removeprefix("|").removesuffix("|"))]
+    return cells(bare) if bare.startswith("|") else _GAP.split(bare)

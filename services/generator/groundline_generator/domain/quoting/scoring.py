@@ -32,7 +32,7 @@ from groundline_generator.domain.forms import (
 from groundline_generator.domain.quoting.candidates import Candidate, Question
 from groundline_generator.domain.quoting.quotation import quotation
 from groundline_generator.domain.reading import Reading
-from groundline_generator.domain.segments import Kind
+from groundline_generator.domain.segments import Kind, without_header
 
 # Credit for a question term by where it stands relative to the sentence.
 _IN_SENTENCE: Final = 1.0
@@ -149,7 +149,7 @@ def scored(
 def _candidates(
     index: int, passage: pb.NumberedPassage, reading: Reading, language: str | None, wanted: frozenset[str]
 ) -> list[Candidate]:
-    above = frozenset(content_terms(f"{passage.title} {passage.context}", language))
+    above = frozenset(content_terms(f"{passage.title} {without_header(passage.context)}", language))
     headings: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
     found: list[Candidate] = []
     for position, sentence in enumerate(reading.sentences(language)):
