@@ -14,7 +14,7 @@ _NUMBER: Final = re.compile(
     r"(?:[ \u00a0\u202f-]?([^\W\d_]+[²³]?|[%‰€$£]|°[CF]?))?"
     r"|(?<!\w)([€$£])(\d+(?:[.,]\d+)*)"
 )
-_SHORT_YEAR: Final = re.compile(r"(\d\d)(\d\d)[-–—/](\d\d)(?!\d)")
+_SHORT_YEAR: Final = re.compile(r"(\d\d)(\d\d)[-–—/](\d\d)(?![-\d])")
 _COMPOUND: Final = re.compile(
     r"(newton)[ -](?=met)|\b(?:degrees?|grad)[ -](?=celsius|fahrenheit)", re.IGNORECASE
 )

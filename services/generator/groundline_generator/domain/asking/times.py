@@ -52,6 +52,21 @@ MONTHS: Final = _numbered("months")
 _SEASONS: Final = _numbered("seasons")
 _YEAR: Final = r"(?:1[5-9]|20)\d\d"
 _NAMES: Final = "|".join(sorted(MONTHS, key=len, reverse=True))
+_D, _M = r"(?:0?[1-9]|[12]\d|3[01])", r"(?:0?[1-9]|1[0-2])"
+_NUMERIC: Final = (
+    rf"(?P<y1>{_YEAR})-(?P<m1>{_M})-(?P<d1>{_D})|(?P<d2>{_D})\. ?(?P<m2>{_M})\. ?(?P<y2>{_YEAR})"
+    rf"|(?:(?={_M}/)|(?=\d+/{_M}/))(?P<d3>{_D})/(?P<m3>{_D})/(?P<y3>{_YEAR})"
+    rf"|(?:(?<=\b[av][mb] )|(?<=\b[zd][ue][mn] )|(?<=\bbis ))(?P<d4>{_D})\.(?P<m4>{_M})\."
+)
+DATE: Final = (
+    rf"(?<![\w,:/$€£.])(?:(?<!-)(?:{_NUMERIC})(?![/-])"
+    rf"|(?P<d5>{_D})(?:st|nd|rd|th|\.)?\s(?:of\s)?(?P<m5>(?i:{_NAMES}))\b\.?(?:,?\s(?:of\s)?(?P<y5>{_YEAR}))?"
+    rf"|(?P<m6>(?i:{_NAMES}))\.?\s(?:(?P<d6>{_D})(?:st|nd|rd|th)?(?:,?\s(?P<y6>{_YEAR}))?|(?P<y7>{_YEAR}))"
+    r")(?!\w|[.,:]\d)"
+)
+"""Pattern of a day with or without its year, or of a month with it; in digits a German day without one has to
+stand behind "am" or the like. Names of its groups begin with d, m and y."""
+
 _TIME: Final = re.compile(
     rf"(?<![\w.,:/$€£-])(?:"
     rf"(?P<iso>{_YEAR}-\d\d(?:-\d\d)?)"

@@ -28,6 +28,9 @@ _VERBATIM: Final = 0.85
 German writes every noun with a capital, so a name is not told from one."""
 
 
+_PARTS: Final = re.compile(r"\d+(?:[.,:]\d+)*|[^\W\d_]+")
+
+
 class Deviation(NamedTuple):
     """A difference: its kind, the claim's words, and those of the sentence."""
 
@@ -57,12 +60,13 @@ def difference(claim: WordedText, sentence: WordedText, around: WordedText) -> D
     told = told_otherwise(claim, sentence)
     changes = _changes(claim.tokens, sentence.tokens, told)
     return (
-        _number(claim, sentence, around, told)
+        _date(claim, sentence, around)
+        or _number(claim, sentence, around, told)
         or _designation(claim, sentence, around)
         or _denial(claim, sentence, changes)
         or _replacement(claim, sentence, around, changes)
         or _swap(claim, sentence, changes)
-        or _name(claim, sentence, around)
+        or _name(claim, sentence, around, told)
     )
 
 
@@ -82,9 +86,31 @@ def _changes(claim: Sequence[Token], sentence: Sequence[Token], told: Set[str]) 
 def told_otherwise(claim: WordedText, sentence: WordedText) -> set[str]:
     """Return the words of a claim's numbers that the sentence has, too, if in another unit or form: two weeks
     are 14 days, 9 p.m. is 21:00."""
-    told = (each.shown for each in values(claim.text) if any(map(each.equals, values(sentence.text))))
-    shown = {word.strip("€$£").casefold() for each in told for word in each.split()}
+    told = [
+        each.shown.casefold()
+        for each in values(claim.text)
+        if any(map(each.is_told_by, values(sentence.text)))
+    ]
+    shown = {word.strip("€$£.,") for each in told for word in (*each.split(), *_PARTS.findall(each))}
     return shown - sentence.counts.keys()
+
+
+def _date(claim: WordedText, sentence: WordedText, around: WordedText) -> Deviation | None:
+    """Find a date in the place of another."""
+    ours, theirs = ([each for each in values(one.text) if each.kind == "date"] for one in (claim, sentence))
+    said = [each for each in theirs if not any(one.is_told_by(each) for one in ours)]
+    for one in ours if said else ():
+        # In a report of 22 May 2007 "in October" may be October 2007.
+        month = one.shown.split()[0].casefold() if one.unit == "month" else ""
+        is_told = month in sentence.counts or month in around.counts
+        if (
+            not is_told
+            and all(map(one.differs, theirs))
+            and not any(map(one.is_told_by, values(around.text)))
+        ):
+            contradicts = (one.unit == "month") == (said[0].unit == "month")
+            return Deviation(error_pb2.NUMBER_NOT_SUPPORTED, one.shown, said[0].shown, contradicts)
+    return None
 
 
 def _number(claim: WordedText, sentence: WordedText, around: WordedText, told: Set[str]) -> Deviation | None:
@@ -134,9 +160,9 @@ def _designation(claim: WordedText, sentence: WordedText, around: WordedText) ->
     return lacking
 
 
-def _name(claim: WordedText, sentence: WordedText, around: WordedText) -> Deviation | None:
+def _name(claim: WordedText, sentence: WordedText, around: WordedText, told: Set[str]) -> Deviation | None:
     """Find a name that the passage does not have."""
-    names = (name for name in claim.names if name.casefold() not in UNITS)
+    names = (name for name in claim.names if name.casefold() not in UNITS and name.casefold() not in told)
     found = (name for name in names if not sentence.has_name(name) and not around.has_name(name))
     missing = next(found, None)
     return Deviation(error_pb2.NAME_NOT_SUPPORTED, missing, contradicts=False) if missing else None

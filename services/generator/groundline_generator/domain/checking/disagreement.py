@@ -166,6 +166,8 @@ def _apart(asked: Asked, ours: Statement, theirs: Statement) -> tuple[Value, Val
         ]
         for one in (ours, theirs)
     )
+    if any(all(each.kind != "date" for each in side) for side in (own, other)):
+        own, other = ([each.of_year() for each in side] for side in (own, other))
     wanted = asked_unit(asked.text)
     found = []
     common = {each.kind for each in own} & {each.kind for each in other}

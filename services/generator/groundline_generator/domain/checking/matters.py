@@ -183,7 +183,7 @@ def _same_rate(first: Statement, second: Statement) -> bool:
 
 
 def _same_years(ours: Statement, theirs: Statement, pair: tuple[Value, Value]) -> bool:
-    if pair[0].kind == "year":
+    if all(each.of_year().kind == "year" for each in pair):
         return True
     own, other = (
         frozenset(_YEAR.findall(f"{each.above} {each.text}")).union(_dated(each)) for each in (ours, theirs)

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from groundline_language.terms import content_terms
 
-from groundline_generator.domain.asking.times import MONTHS
+from groundline_generator.domain.asking.times import DATE, MONTHS
 from groundline_generator.domain.signs import COUNTED, UNITS
 
 _WORDS_OF: Final[Mapping[str, Any]] = tomllib.loads(
@@ -79,7 +79,8 @@ _ASKS: Final = tuple(
 _COUNTS: Final = re.compile(r"\b(?:how many|wie ?viele?n?)\s+(?P<unit>[^\W\d_]+)", re.IGNORECASE)
 
 _TOKEN: Final = re.compile(
-    r"(?P<number>\d+(?:[.,:]\d+)*)|(?P<word>[ap]\.m\b\.?|[^\W\d_]+(?:['’.-][^\W\d_]+)*[²³]?|°[CF]?)|(?P<mark>[^\w\s])"
+    rf"(?P<date>{DATE})|(?P<number>\d+(?:[.,:]\d+)*)"
+    r"|(?P<word>[ap]\.m\b\.?|[^\W\d_]+(?:['’.-][^\W\d_]+)*[²³]?|°[CF]?)|(?P<mark>[^\w\s])"
 )
 _PERSON: Final = re.compile(
     r"(?<![^\W\d_])[A-ZÄÖÜ][^\W\d_]+(?:[-'’][A-ZÄÖÜ][^\W\d_]+)?(?:\s(?:van|von|de|der|den|bin|al))?"
@@ -91,7 +92,9 @@ _DASHES: Final = frozenset("-–—")
 _HOURS: Final = re.compile(r"(\d{1,2})(?:[:.](\d\d))?")
 _PREPOSITIONS: Final = frozenset({"at", "by", "with", "bei", "mit", "um", "von"})
 _HALVES: Final = {"am": 0, "pm": 12}
-_LONGEST_MONTH: Final = 31
+_A_YEAR: Final = 10_000
+"""How far apart two days are that are a year apart: 20240403. Dates without a year are below."""
+
 _HOURS_OF_DAY: Final = 24
 _LONG: Final = 4
 """Minimum letters of words that count a unit of time; shorter ones may only join others."""
@@ -129,7 +132,7 @@ class Value(NamedTuple):
 
     def differs(self, other: "Value") -> bool:
         """Tell whether both cannot be true of one thing: a range may hold the other, or one be rounded."""
-        ours, theirs = self._bounded(other), other._bounded(self)
+        ours, theirs = self._beside(other)._bounded(other), other._beside(self)._bounded(self)
         slack = 0.0
         if self.is_rough or other.is_rough:
             slack = _ROUGHLY * max(abs(self.high), abs(other.high))
@@ -145,12 +148,33 @@ class Value(NamedTuple):
             or (self.kind == "clock" and self.is_range and other.is_range and ours != theirs)
         )
 
-    def equals(self, other: "Value") -> bool:
-        """Tell whether both say the same in whatever unit; of months and years the length varies."""
+    def is_told_by(self, other: "Value") -> bool:
+        """Tell whether the other says the same in whatever unit; of months and years the length varies. A day
+        tells its month and year, a range its ends."""
+        if other.kind == "date" and self.kind in ("date", "year"):
+            ours, theirs = self._beside(other), other._beside(self)
+            if self.kind == "year" or self.unit == "month":
+                return ours.low <= theirs.low and theirs.high <= ours.high
+            ends, others = {ours.low, ours.high}, {theirs.low, theirs.high}
+            return not ends.isdisjoint(others) if "/" in (self.unit, other.unit) else ends <= others
         if self.kind != other.kind or self.unit == other.unit:
             return (self.kind, self.low, self.high) == (other.kind, other.low, other.high)
         is_one = max(self.high, other.high) <= _VARIES * max(self.low, other.low)
         return is_one and self.low <= other.high and other.low <= self.high
+
+    def of_year(self) -> "Value":
+        """Return the year of a date that has one; any other value as it is."""
+        year = self.low // _A_YEAR
+        return self._replace(kind="year", low=year, high=year) if self.kind == "date" and year else self
+
+    def _beside(self, other: "Value") -> "Value":
+        """Return a year as its days beside a date, and a date as it is without its year beside one that has
+        none."""
+        if self.kind == "year" and other.kind == "date":
+            return self._replace(low=self.low * _A_YEAR, high=(self.high + 1) * _A_YEAR - 1)
+        if self.kind == "date" and other.kind == "date" and other.low < _A_YEAR:
+            return self._replace(low=self.low % _A_YEAR, high=self.high % _A_YEAR)
+        return self
 
     def of_hours(self) -> "Value":
         """Return what "8 to 12" means if a time is asked for; any other value as it is."""
@@ -185,6 +209,8 @@ class _Token(NamedTuple):
     text: str
     start: int
     end: int
+    parts: Mapping[str, str]
+    """Day, month and year of a date, as far as it has them."""
 
     @property
     def folded(self) -> str:
@@ -193,9 +219,13 @@ class _Token(NamedTuple):
 
 def _tokens(text: str) -> list[_Token]:
     return [
-        _Token(str(match.lastgroup), match.group(), match.start(), match.end())
+        _Token(str(match.lastgroup), match.group(), *match.span(), _parts(match))
         for match in _TOKEN.finditer(text)
     ]
+
+
+def _parts(match: re.Match[str]) -> Mapping[str, str]:
+    return {name[0]: part for name, part in match.groupdict().items() if part and name[1:].isdigit()}
 
 
 def persons(text: str, known: Container[str]) -> list[str]:
@@ -233,6 +263,8 @@ def _at(tokens: Sequence[_Token], place: int) -> _Token | None:
 
 def _value_at(tokens: Sequence[_Token], place: int) -> tuple[Value | None, int]:
     token = tokens[place]
+    if token.kind == "date":
+        return _date(token), place + 1
     day = _NUMBERED.get(token.folded.rstrip("s")) if token.kind == "word" and len(token.text) > 3 else None
     if day is not None:
         return Value("weekday", day, day, token.text, token.start, token.end), place + 1
@@ -265,8 +297,6 @@ def _value_at(tokens: Sequence[_Token], place: int) -> tuple[Value | None, int]:
     is_counting = following and following.kind == "word" and following.text[0].isupper()
     if token.kind == "number" and _YEAR.fullmatch(token.text) and not is_counting:
         return Value("year", number, number, token.text, start, token.end), after
-    if dated := _date(tokens, place, number):
-        return dated
     thing = f"{_thing(tokens, after)} {_word_before(tokens, place)}".strip()
     bound, rough = _before(tokens, place)
     end = tokens[after - 1].end
@@ -297,20 +327,18 @@ def _often(tokens: Sequence[_Token], place: int) -> tuple[Value, int] | None:
     return Value("often", *apart, shown, tokens[place].start, end, unit=unit), after + 1
 
 
-def _date(tokens: Sequence[_Token], place: int, number: float) -> tuple[Value, int] | None:
-    """Return the day of a month that a number is: "31 March", "31. März", "March 31"."""
-    month, first, after = None, place, place + 1
-    for beside in range(place + 1, min(place + 3, len(tokens))):
-        if tokens[beside].text not in (".", "of"):
-            month, after = MONTHS.get(tokens[beside].folded), beside + 1
-            break
-    if month is None and place:
-        month, first, after = MONTHS.get(tokens[place - 1].folded), place - 1, place + 1
-    if month is None or not 1 <= number <= _LONGEST_MONTH:
-        return None
-    day = month * 31 + number
-    shown = _shown(tokens[first:after])
-    return Value("date", day, day, shown, tokens[first].start, tokens[after - 1].end), after
+def _date(token: _Token) -> Value:
+    """Return a day or month as a number of its year, month and day; 3/4/2024 may be of March or April."""
+    day, year, name = int(token.parts.get("d", 0)), int(token.parts.get("y", 0)), token.parts["m"]
+    month = MONTHS.get(name.casefold()) or int(name)
+    unit, days = "", [(month, day)]
+    if "/" in token.text:
+        unit, days = "/", [(month, day), (day, month)]
+    elif not day:
+        unit, days = "month", [(month, 1), (month, 31)]
+    numbers = [year * _A_YEAR + one * 100 + each for one, each in days if one <= 12]
+    low, high = min(numbers), max(numbers)
+    return Value("date", low, high, token.text, token.start, token.end, unit=unit)
 
 
 def _is_duration(first: _Token, last: _Token) -> bool:
@@ -440,6 +468,12 @@ def _range(
     if value.kind not in (other.kind, "count", "year"):
         return None
     low = value.low
+    if other.kind == "date":
+        if value.kind == "year":
+            return None
+        # "3 to 5 March" and "2 April to 5 May 2024" have at the end what the beginning lacks.
+        lacking = other.low - other.low % (_A_YEAR if value.kind == "date" else 100)
+        low += lacking if low < _A_YEAR else 0
     if value.kind != other.kind and other.kind == "clock":
         low *= 60
     elif value.kind != other.kind and other.kind in _KINDS_OF_UNITS and low > 0:

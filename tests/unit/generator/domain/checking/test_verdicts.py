@@ -60,6 +60,7 @@ def test_what_a_passage_says_otherwise_refutes(text: str, reason: int, claimed: 
         ("The DN-4 sings.", []),
         ("Tesla left Prague.", []),
         ("The screws come from a mine in Chile.", []),
+        ("Tesla moved from Prague to Budapest in May 1881.", ["May"]),
         ("Tesla moved with Mileva from Prague to Budapest in 1881.", ["Mileva"]),
         ("Close the four screws of the hatch crosswise with 1.8 Nm after 30 days.", ["30 days"]),
     ],
@@ -77,7 +78,14 @@ PRICES = numbered(
     "Half of the staff work on Fridays. Tickets cost 12 euros for adults and 7 euros for children.",
 )
 PREISE = numbered(
-    7, "Der Vertrag läuft zwei Jahre. Am Freitag öffnet das Lager um 14 Uhr. Es fasst 35 Paletten."
+    7,
+    "Der Vertrag läuft zwei Jahre. Am Freitag öffnet das Lager um 14 Uhr. Es fasst 35 Paletten. "
+    "Das Gesetz trat am 01.07.2021 in Kraft. Anträge sind bis 31.3. einzureichen.",
+)
+DATES = numbered(
+    8,
+    "The contract was signed on 3 April 2024 in Bergen. The course runs from 2024-09-02 to 2024-12-13. "
+    "Invoices are due by 28/02/2027. The rent was raised on 3/4/2019.",
 )
 
 
@@ -92,10 +100,21 @@ PREISE = numbered(
         "Der Vertrag läuft 24 Monate.",
         "Am Freitag öffnet das Lager um 14:00 Uhr.",
         "Das Lager fasst fünfunddreißig Paletten.",
+        "Das Gesetz trat am 1. Juli 2021 in Kraft.",
+        "Das Gesetz trat im Juli 2021 in Kraft.",
+        "Anträge sind bis 31. März einzureichen.",
+        "The contract was signed on 2024-04-03 in Bergen.",
+        "The contract was signed on April 3rd, 2024 in Bergen.",
+        "The contract was signed on 03.04.2024 in Bergen.",
+        "The course runs from 2 September to 13 December 2024.",
+        "Invoices are due by 28 February 2027.",
+        "The rent was raised on 3 April 2019.",
+        "The rent was raised on March 4, 2019.",
+        "The course runs until December 13, 2024.",
     ],
 )
-def test_a_number_in_another_unit_or_form_is_supported(text: str) -> None:
-    assert verdict(text, PRICES, PREISE).verdict == SUPPORTED
+def test_a_number_or_date_in_another_unit_or_form_is_supported(text: str) -> None:
+    assert verdict(text, PRICES, PREISE, DATES).verdict == SUPPORTED
 
 
 @pytest.mark.parametrize(
@@ -108,12 +127,15 @@ def test_a_number_in_another_unit_or_form_is_supported(text: str) -> None:
         ("A quarter of the staff work on Fridays.", "quarter", "Half"),
         ("Half of the staff work on Mondays.", "Mondays", "Fridays"),
         ("Tickets cost 7 euros for adults and 12 euros for children.", "7", "12"),
+        ("The contract was signed on 2024-03-04 in Bergen.", "2024-03-04", "3 April 2024"),
+        ("The contract was signed on April 5, 2024 in Bergen.", "April 5, 2024", "3 April 2024"),
+        ("Das Gesetz trat am 1. August 2021 in Kraft.", "1. August 2021", "01.07.2021"),
         ("Am Freitag schließt das Lager um 14 Uhr.", "schließt", "öffnet"),
         ("Am Samstag öffnet das Lager um 14 Uhr.", "Samstag", "Freitag"),
     ],
 )
 def test_another_value_opposite_or_place_of_two_numbers_refutes(text: str, claimed: str, said: str) -> None:
-    found = verdict(text, PRICES, PREISE)
+    found = verdict(text, PRICES, PREISE, DATES)
     assert found.verdict == REFUTED
     assert (list(found.words), list(found.evidence[0].words)) == ([claimed], [said])
 
