@@ -4,18 +4,19 @@ The rules read no meaning: they see what stands in one of the two alone, and in 
 """
 
 import re
+import tomllib
 from collections import defaultdict
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from difflib import SequenceMatcher
 from importlib.resources import files
-from itertools import chain, permutations, product
+from itertools import chain, combinations, permutations, product
 from typing import Final, NamedTuple
 
 from groundline.v1 import error_pb2
-from groundline_language.concepts import alike
+from groundline_language.concepts import alike, is_known_whole
 from groundline_language.terms import content_terms
 
-from groundline_generator.domain.checking.values import values
+from groundline_generator.domain.checking.values import TITLES, values
 from groundline_generator.domain.checking.wording import Token, WordedText, folded, is_negation, is_same_name
 from groundline_generator.domain.signs import COUNTED, UNITS, Quantity, designation_form, quantities
 
@@ -29,6 +30,23 @@ German writes every noun with a capital, so a name is not told from one."""
 
 
 _PARTS: Final = re.compile(r"\d+(?:[.,:]\d+)*|[^\W\d_]+")
+
+
+_NAMES: Final = re.compile(
+    r"(?<![\w'’-])[A-ZÄÖÜ][\w'’-]*(?:(?: |(?<=\b[A-Z])\. |(?<=\b[A-Z]\w)\. )[A-ZÄÖÜ][\w'’-]*)*"
+)
+_WORD: Final = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
+_RELATIONS: Final[Mapping[str, str]] = tomllib.loads(
+    (files("groundline_generator.domain.checking") / "relations.toml").read_text(encoding="utf-8")
+)
+_ARTICLES, _PASSIVE, _BY, _HAVE, _IS = (
+    frozenset(_RELATIONS[key].split()) for key in ("articles", "passive", "by", "have", "is")
+)
+_APART, _BETWEEN, _MUTUAL = (
+    re.compile(_RELATIONS[key], re.IGNORECASE | re.VERBOSE) for key in ("apart", "between", "mutual")
+)
+_FOLLOWING: Final = 3
+"""Number of terms behind two names among which a German verb is looked for."""
 
 
 class Deviation(NamedTuple):
@@ -66,6 +84,7 @@ def difference(claim: WordedText, sentence: WordedText, around: WordedText) -> D
         or _denial(claim, sentence, changes)
         or _replacement(claim, sentence, around, changes)
         or _swap(claim, sentence, changes)
+        or _exchange(claim, sentence)
         or _name(claim, sentence, around, told)
     )
 
@@ -233,6 +252,104 @@ def _swap(claim: WordedText, sentence: WordedText, changes: Sequence[_Change]) -
         if (ours.folded, theirs.folded) in swapped and not _are_equal(ours.text, theirs.text):
             return Deviation(error_pb2.NUMBER_NOT_SUPPORTED, ours.text, theirs.text)
     return None
+
+
+class _Named(NamedTuple):
+    """A name with its words as they are compared, and where it stands."""
+
+    shown: str
+    words: frozenset[str]
+    start: int
+    end: int
+    is_possessive: bool
+
+    def is_one_with(self, other: "_Named") -> bool:
+        return self.words <= other.words or other.words <= self.words
+
+
+class _Relation(NamedTuple):
+    """Statement about two names: *buy* of Acme and Bolt in "Bolt was bought by Acme"."""
+
+    key: Sequence[str]
+    first: _Named
+    second: _Named
+
+    def is_as(self, other: "_Relation") -> bool:
+        return self.first.is_one_with(other.first) and self.second.is_one_with(other.second)
+
+
+def _exchange(claim: WordedText, sentence: WordedText) -> Deviation | None:
+    """Find two names that stand in each other's place: "Acme bought Bolt" for "Bolt bought Acme"."""
+    named, others = list(_named(claim)), list(_named(sentence))
+    named, others = (
+        [one for one in each if any(map(one.is_one_with, rest))]
+        for each, rest in ((named, others), (others, named))
+    )
+    if len(named) < 2 or len(others) < 2:
+        return None
+    said = list(_relations(sentence, others))
+    for ours in _relations(claim, named) if said else ():
+        alike = [each for each in said if each.key == ours.key]
+        turned = ours._replace(first=ours.second, second=ours.first)
+        if any(map(turned.is_as, alike)) and not any(map(ours.is_as, alike)):
+            # In German the object may come first.
+            is_sure = claim.language == "english"
+            return Deviation(error_pb2.NAME_NOT_SUPPORTED, ours.first.shown, ours.second.shown, is_sure)
+    return None
+
+
+def _relations(text: WordedText, named: Sequence[_Named]) -> Iterator[_Relation]:
+    """Yield what stands between two names of a sentence, unless it holds from both sides: as it is, and what
+    it says in the active or passive voice, or by "of" or a possessive."""
+    language = text.language or "english"
+    for first, second in combinations(named, 2):
+        between, behind = text.text[first.end : second.start], text.text[second.end :]
+        is_mutual = _BETWEEN.search(between) or _MUTUAL.search(text.text, first.end)
+        if is_mutual or _APART.search(between) or first.is_one_with(second):
+            continue
+        words = _WORD.findall(between)
+        plain = {word for word in map(folded, words) if not content_terms(word, language)} - _ARTICLES
+        terms = content_terms(between, language)
+        verbs = content_terms(" ".join(word for word in words if word.islower()), language)
+        following = content_terms(behind, language)[:_FOLLOWING]
+        if not verbs and plain.isdisjoint(_HAVE | _PASSIVE | _IS if terms else _HAVE | _PASSIVE):
+            continue
+        gap = [folded(word) for word in words]
+        yield _Relation((*gap, *(following if not terms else ())), first, second)
+        *_, last = ("", *(word for word in gap if word not in _ARTICLES))
+        said = [" ".join(terms)] if language == "english" else [*map(_verb, verbs or following)]
+        by = plain & _BY if last in _BY else frozenset()
+        for verb in said if "," not in between else ():
+            if by and plain <= by | _PASSIVE | _HAVE and (language == "english" or plain & _PASSIVE):
+                yield _Relation(("", verb), second, first)
+            elif plain <= _HAVE and (plain or len(said) == 1):
+                yield _Relation(("", verb), first, second)
+            elif last == "of" and plain <= {"of"} | _IS:
+                yield _Relation(("of", verb), first, second)
+            elif last in _IS and plain <= _IS and first.is_possessive:
+                yield _Relation(("of", verb), second, first)
+
+
+def _named(text: WordedText) -> Iterator[_Named]:
+    """Yield names, in German without common nouns unless a title is before them."""
+    language = text.language or "english"
+    for run in _NAMES.finditer(text.text):
+        words = [word for word in _WORD.findall(run.group()) if content_terms(word, language)]
+        names = [word for word in words if word.casefold() not in TITLES and folded(word) not in _OTHERS]
+        if not names or (
+            language == "german"
+            and len(names) == len(words)
+            and all(is_known_whole(term, language) for term in content_terms(" ".join(names), language))
+        ):
+            continue
+        shown = " ".join(names)
+        plain = re.sub(r"['’]s$", "", shown)
+        yield _Named(plain, frozenset(map(folded, names)), *run.span(), shown != plain)
+
+
+def _verb(term: str) -> str:
+    """Return what forms of a German verb share: "leitet", "geleitet"."""
+    return re.sub(r"^ge(?=\w{4})|(?:te[nt]?|e[nt]?|t)$", "", term)
 
 
 def _unlike(ours: Sequence[Token], theirs: Sequence[Token]) -> tuple[Sequence[Token], Sequence[Token]]:

@@ -140,6 +140,41 @@ def test_another_value_opposite_or_place_of_two_numbers_refutes(text: str, claim
     assert (list(found.words), list(found.evidence[0].words)) == ([claimed], [said])
 
 
+FIRMS = numbered(
+    9,
+    "Acme bought Bolt in 2019. Maria Keller is the supervisor of Jonas Weidt. "
+    "Sven works in Oslo and Tilda works in Turku. Norway borders Sweden. "
+    "Dr. Ito trained Dr. Paz at the clinic.",
+)
+FIRMEN = numbered(10, "Bayreuth besiegte Potsdam im Finale mit 3:1. Quentin hat Sigrun im Mai eingestellt.")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("In 2019 Acme bought Bolt.", SUPPORTED),
+        ("Bolt was bought by Acme in 2019.", SUPPORTED),
+        ("Jonas Weidt's supervisor is Maria Keller.", SUPPORTED),
+        ("Tilda works in Turku and Sven works in Oslo.", SUPPORTED),
+        ("Sweden borders Norway.", SUPPORTED),
+        ("Dr. Paz was trained by Dr. Ito at the clinic.", SUPPORTED),
+        ("Potsdam wurde im Finale von Bayreuth mit 3:1 besiegt.", SUPPORTED),
+        ("Im Mai hat Quentin Sigrun eingestellt.", SUPPORTED),
+        ("Bolt bought Acme in 2019.", REFUTED),
+        ("Acme was bought by Bolt in 2019.", REFUTED),
+        ("Jonas Weidt is the supervisor of Maria Keller.", REFUTED),
+        ("Maria Keller's supervisor is Jonas Weidt.", REFUTED),
+        ("Tilda works in Oslo and Sven works in Turku.", REFUTED),
+        ("Dr. Paz trained Dr. Ito at the clinic.", REFUTED),
+        ("Potsdam besiegte Bayreuth im Finale mit 3:1.", NOT_FOUND),
+        ("Bayreuth wurde von Potsdam mit 3:1 besiegt.", NOT_FOUND),
+        ("Sigrun hat Quentin im Mai eingestellt.", NOT_FOUND),
+    ],
+)
+def test_two_names_in_each_others_place_are_not_supported(text: str, expected: int) -> None:
+    assert verdict(text, FIRMS, FIRMEN).verdict == expected
+
+
 def test_without_passages_nothing_is_found() -> None:
     found = verdict_on(pb.Claim(text="Whales sing."), ())
     assert found.verdict == NOT_FOUND
