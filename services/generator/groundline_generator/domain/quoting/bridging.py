@@ -10,6 +10,7 @@ from operator import itemgetter
 from typing import Final
 
 from groundline.v1 import generator_service_pb2 as pb
+from groundline_language.concepts import is_known
 from groundline_language.terms import content_terms
 
 from groundline_generator.domain.asking.asked import NAME, asked_for
@@ -23,7 +24,12 @@ _NEAREST: Final = 3
 _MAX_TOLD_BY: Final = 3
 """Maximum number of passages with a name that leads on; what more of them have is what all are about."""
 
-_NAME: Final = re.compile(r"(?<=[a-zäöüß,;:] )[A-ZÄÖÜ][a-zäöüß]{2,} [A-ZÄÖÜ][\w-]{2,}\b")
+_BOTH: Final = 2
+"""The same where nothing is relevant alone: those that the answer is of."""
+
+_NAME: Final = re.compile(
+    r"(?:(?<=[^\W\dA-ZÄÖÜ] )|(?<=[,;:] )|(?<=\bDr\. ))(?=([A-ZÄÖÜ][^\W\dA-Z]{2,} [A-ZÄÖÜ][\w-]{2,})\b)"
+)
 """Two words with a capital side by side within a sentence, which in German, too, are a name."""
 
 _OPENING: Final = re.compile(r"^[A-Z][a-z]{2,} [A-Z][\w-]{2,}\b")
@@ -38,17 +44,20 @@ def bridged(
     chosen: Sequence[Candidate],
     ranked: Sequence[Candidate],
     passages: Sequence[pb.NumberedPassage],
+    *,
+    is_relevant: bool = True,
 ) -> Sequence[Candidate]:
-    """Return a sentence of the best passage with a name that the question does not have, and the one of
-    another document that tells of it something that this passage lacks of the question.
+    """Return a sentence of the best passage with a name that the question does not have, and what another
+    document tells of it that this passage lacks of the question, in a sentence or in two.
 
-    Empty without such a pair, for a question about a time, and if the number or date that is asked for is
-    among what was chosen. If a name is asked for, the other sentence has to tell what is lacking, as
-    it does beside a name of one word.
+    Empty without such a pair. The other document has to tell all that is lacking, and the kind of answer that
+    is asked for, if the question is about a time, if a number or date that is asked for is among what was
+    chosen, or if that is not relevant alone. If a name is asked for, the other sentence has to tell what is
+    lacking, as it does beside a name of one word.
     """
+    asked = asked_for(question.text)
     is_told = any(each.is_of_kind for each in chosen)
-    if question.time or (is_told and asked_for(question.text) is not NAME):
-        return ()
+    is_strict = not is_relevant or bool(question.time) or (is_told and asked is not NAME)
     best = chosen[0].passage
     about: dict[int, frozenset[str]] = {}
     for each in ranked:
@@ -57,37 +66,64 @@ def bridged(
     others = [
         each
         for each in ranked
-        if not lacking.isdisjoint(about[each.passage])
+        if not lacking.isdisjoint(each.is_about if is_told or is_strict else about[each.passage])
         and document_of(passages[each.passage]) != document_of(passages[best])
         and not each.is_of_other_question
+        and not (is_strict and lacking & about[each.passage] - each.is_about)
+        and not (is_strict and asked and not each.is_of_kind)
     ]
     near = [each for each in ranked if each.passage == best][:_NEAREST]
     named = [(_is_weak(name, each, question), each, name) for each in near for name in _names(each, question)]
     for is_weak, first, name in sorted(named, key=itemgetter(0)) if others else ():
         written = re.compile(rf"(?<![\w-]){re.escape(name)}(?![\w-])")
+        told_by = sum(bool(written.search(each.text)) for each in passages)
+        if told_by > (_MAX_TOLD_BY if is_relevant else _BOTH) or (question.time and not first.is_of_time):
+            continue
+        titled = [not is_weak and bool(written.search(each.title)) for each in passages]
         telling = [
             each
             for each in others
-            if written.search(each.sentence.text)
-            and not (is_weak and lacking.isdisjoint(each.hits))
-            and not (is_told and lacking.isdisjoint(each.is_about))
+            if ((is_said := bool(written.search(each.sentence.text))) and not is_weak)
+            or ((is_said or titled[each.passage]) and not lacking.isdisjoint(each.hits))
         ]
-        if telling and sum(bool(written.search(each.text)) for each in passages) <= _MAX_TOLD_BY:
-            return first, max(telling, key=lambda each: (len(lacking & each.is_about), each.score))
+        if telling:
+            second = max(telling, key=lambda each: (len(lacking & each.is_about), each.score))
+            return first, second, *_going_on(second, ranked, lacking, is_titled=titled[second.passage])
     return ()
+
+
+def _going_on(
+    second: Candidate, ranked: Sequence[Candidate], lacking: frozenset[str], *, is_titled: bool
+) -> Iterator[Candidate]:
+    """Yield the next sentence if it tells of the same thing more of what is lacking."""
+    for each in ranked:
+        is_next = (each.passage, each.position) == (second.passage, second.position + 1)
+        tells_more = not each.hits.keys().isdisjoint(lacking - second.is_about)
+        if is_next and tells_more and (is_titled or each.refers_back):
+            yield each
 
 
 def _is_weak(name: str, candidate: Candidate, question: Question) -> bool:
     """Tell whether a name is of one word, or has a word of the question's, so that it may be said of much."""
-    terms = content_terms(name, candidate.language)
-    return (" " in name and name.split()[1].islower()) or not question.terms.isdisjoint(terms)
+    is_single = not any(map(str.isdigit, name)) and (" " not in name or name.split()[1].islower())
+    return is_single or not question.terms.isdisjoint(content_terms(name, candidate.language))
+
+
+def _is_alone(name: str, candidate: Candidate) -> bool:
+    """Tell whether a word is a name by itself, neither common nor part of a longer name or designation."""
+    is_part = re.search(rf"\b{re.escape(name)}[ -][A-ZÄÖÜ\d]", candidate.sentence.text)
+    return is_part is None and not is_known(name, candidate.language or "")
 
 
 def _names(candidate: Candidate, question: Question) -> Iterator[str]:
     """Yield designations, labels and names, with what they are names of if they are of one word, that the
     question does not have."""
     text, language = candidate.sentence.text, candidate.language
-    several = [each for each in mentions(text, language) if " " in each or any(map(str.isdigit, each))]
+    several = [
+        each
+        for each in mentions(text, language)
+        if " " in each or any(map(str.isdigit, each)) or _is_alone(each, candidate)
+    ]
     named = [*_OPENING.findall(text), *_NAMED.findall(text)] if language == "english" else ()
     for name in dict.fromkeys([*several, *_NAME.findall(text), *named]):
         terms = frozenset(content_terms(name, language))

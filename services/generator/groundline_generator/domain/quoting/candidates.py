@@ -1,6 +1,6 @@
 """Questions, with what they ask for, and the sentences that may answer them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
 from itertools import chain
@@ -128,6 +128,8 @@ class Question:
         """The terms by which it asks what was valid at a time; a sentence of that time need not have them."""
         self.names = frozenset(content_terms(" ".join(names(text, language)), language))
         self.counted = counted(text, language)
+        self.weights: Mapping[str, float] = {}
+        """The terms with their weights, which `scored` finds."""
         self.required = frozenset[str]()
         self.measures = frozenset[str]()
         """The measures of which a sentence has to have a value, if things are compared by one."""
@@ -146,6 +148,11 @@ class Question:
         """The terms by which it asks for a measure, which a value of that says in other words."""
         asked = chain.from_iterable(asked_measures(self.text).values())
         return self.degrees.union(content_terms(" ".join(asked), self.language))
+
+    def share_of(self, terms: frozenset[str]) -> float:
+        """Return the weighted share of the question that some terms have."""
+        total = sum(self.weights.values())
+        return sum(self.weights.get(term, 0.0) for term in terms) / total if total else 0.0
 
     def require(self, terms: frozenset[str]) -> None:
         """Require terms, and all those of a designation that has one of them."""

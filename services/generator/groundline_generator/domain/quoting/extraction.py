@@ -60,6 +60,12 @@ _READING_SHIFT: Final = 0.07
 
 _MAXIMUM_SHIFT: Final = 0.3
 
+_STARTS: Final = 3
+"""Number of passages whose names are followed where none is relevant alone."""
+
+_COVERAGE_SHARE: Final = 1 / 2
+"""Relevance that a second sentence adds, for the share of the question that it alone tells."""
+
 _COMPARED: Final = 5
 """Sentences on each side of a comparison among which the best pair is looked for."""
 
@@ -162,7 +168,7 @@ def _extracted(
     minimum = min_relevance - _MAXIMUM_SHIFT if is_read else min_relevance
     relevance = work.relevance(question, ranked, minimum)
     if not ranked or relevance < minimum:
-        return Extraction((), relevance)
+        return work.led_on(question, ranked, relevance, min_relevance, max_sentences)
     steps = procedure(question, ranked) if max_sentences > 1 else ()
     chosen = [*steps] or choose(question, ranked, max_sentences)
     is_counted = any(each.is_of_kind and each.language == ranked[0].language for each in chosen)
@@ -285,6 +291,30 @@ class _Work:
         further = bridged(question, chosen, ranked, self.passages)
         kept = [each for each in chosen if each not in further]
         return [*kept[: max(0, max_sentences - len(further))], *further]
+
+    def led_on(
+        self,
+        question: Question,
+        ranked: Sequence[Candidate],
+        relevance: float,
+        minimum: float,
+        max_sentences: int,
+    ) -> Extraction:
+        """Return a sentence with a name and what another document tells of it if both together are relevant,
+        where the best sentence is not."""
+        starts = {each.passage: each for each in reversed(ranked)}
+        for start in list(reversed(starts.values()))[: _STARTS if max_sentences > 1 else 0]:
+            if found := bridged(question, [start], ranked, self.passages, is_relevant=False):
+                first, second, *_ = found
+                told = frozenset[str]().union(*(each.is_about for each in found[1:]))
+                first.relevance = max(
+                    first.relevance + _COVERAGE_SHARE * question.share_of(told - first.is_about),
+                    second.relevance + _COVERAGE_SHARE * question.share_of(first.is_about - told),
+                )
+                if (together := self.relevance(question, [first], minimum)) >= minimum:
+                    likely = self.likelihood(question, ranked, together - relevance)
+                    return Extraction(self.extracts(found[:max_sentences]), together, likely)
+        return Extraction((), relevance)
 
     def _statement(self, candidate: Candidate) -> Statement:
         sentences = self._readings[candidate.passage].sentences(candidate.language)

@@ -136,6 +136,7 @@ def scored(
     _accept_denials(question, found)
     _accept_measured(question, found)
     asked = _weighted(question, found)
+    question.weights = asked.weights
     if not found or asked.total == 0:
         return ()
     average = sum(candidate.size for candidate in found) / len(found) or 1.0

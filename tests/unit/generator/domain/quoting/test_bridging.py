@@ -39,6 +39,37 @@ GROUPS = numbered(
 TRAINERS = numbered(
     8, "Die Gruppe Seepferd wird von Jonas Wittke geleitet. Die Kasse hilft.", title="Trainer"
 )
+LINE = numbered(
+    9,
+    "Line 3 fills 24 cartons. It is driven by a Harrow K7 motor. Belts are tightened on Mondays.",
+    title="Line",
+)
+MOTORS = numbered(
+    10,
+    "Harrow K9: change the oil every 1,500 hours. Harrow K7: change the oil every 900 hours.",
+    title="Motors",
+)
+LIFTS = numbered(
+    11, "Der Lastenaufzug wird von der Firma Liftwerk Nord gewartet. Er trägt eine Tonne.", title="Aufzüge"
+)
+FAULTS = numbered(
+    12, "Liftwerk Nord ist unter 0800 7712 zu erreichen. Für Rohrbrüche gilt 0800 3344.", title="Störungen"
+)
+HISTORY = numbered(
+    13, "In 2015 Corvane bought the Dutch firm Vloedstaal. A second shift began in 2019.", title="History"
+)
+SITES = numbered(
+    14, "Vloedstaal has its works in Deventer. The office for Poland is in Lublin.", title="Sites"
+)
+MILL = numbered(15, "Der Mühlentrakt ist alt. Er wurde von Ludwig Harzberger entworfen.", title="Mühlentrakt")
+BUILDER = numbered(
+    16,
+    "Ludwig Harzberger war Baumeister. Geboren wurde er in Passau. Er lernte in Wien.",
+    title="Ludwig Harzberger",
+)
+MIXER = numbered(17, "Line 4 stands in hall 2. Its mixer is a Brockel M3. Hall 2 is heated.", title="Plant")
+HELP = numbered(18, "Brockel M3: at night call 0171 55. Tibor M8: call the foreman.", title="Help")
+JAMMED = "Somebody has jammed our mixer in hall 2, whom do we call at night?"
 
 
 def quoted(query: str, *passages: pb.NumberedPassage) -> list[tuple[int, str]]:
@@ -52,6 +83,10 @@ def quoted(query: str, *passages: pb.NumberedPassage) -> list[tuple[int, str]]:
         ("Telefonnummer von dem, der die Turmuhr restauriert hat?", (CLOCK, WORKSHOPS), "Brück.", "771"),
         ("When is the mail gateway restarted?", (CLUSTERS, WINDOWS), "Tarpon cluster.", "Fridays"),
         ("Wer leitet die Gruppe, die im Lehrbecken trainiert?", (GROUPS, TRAINERS), "Seepferd.", "Wittke"),
+        ("How often must the oil of the motor of line 3 be changed?", (LINE, MOTORS), "K7 motor.", "900"),
+        ("Wie erreiche ich die Firma, die den Lastenaufzug wartet?", (LIFTS, FAULTS), "gewartet.", "7712"),
+        ("Where are the works of the firm that Corvane bought in 2015?", (HISTORY, SITES), "staal.", "Dev"),
+        ("Wo wurde geboren, wer den Mühlentrakt entworfen hat?", (MILL, BUILDER), "entworfen.", "Passau"),
     ],
 )
 def test_what_another_document_says_of_a_name_is_quoted_behind_it(
@@ -84,3 +119,28 @@ def test_a_name_that_most_passages_have_leads_nowhere() -> None:
 
 def test_a_question_that_is_refused_stays_refused() -> None:
     assert quoted("Which paint covers the cabin of the Kestrel 90?", TRACTOR, PARTS) == []
+
+
+def test_what_is_relevant_only_together_is_quoted_together() -> None:
+    assert quoted(JAMMED, MIXER) == quoted(JAMMED, HELP) == []
+    assert quoted(JAMMED, MIXER, HELP) == [
+        (17, "Its mixer is a Brockel M3."),
+        (18, "Brockel M3: at night call 0171 55."),
+    ]
+
+
+@pytest.mark.parametrize(
+    "help_text",
+    [
+        "Brockel M5: at night call 0171 55. Tibor M8: call the foreman.",
+        "The Brockel M3 was delivered in May. Tibor M8: at night call 0171 55.",
+    ],
+    ids=["of another name", "of another matter"],
+)
+def test_what_is_not_told_of_the_name_does_not_help_where_nothing_is_relevant(help_text: str) -> None:
+    assert quoted(JAMMED, MIXER, numbered(18, help_text, title="Help")) == []
+
+
+def test_a_name_that_a_third_passage_has_does_not_help_where_nothing_is_relevant() -> None:
+    third = numbered(19, "The Brockel M3 was delivered in May.", title="Orders")
+    assert quoted(JAMMED, MIXER, HELP, third) == []
