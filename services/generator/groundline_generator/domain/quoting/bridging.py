@@ -35,6 +35,9 @@ _NAME: Final = re.compile(
 _OPENING: Final = re.compile(r"^[A-Z][a-z]{2,} [A-Z][\w-]{2,}\b")
 """The same at the beginning of a sentence, in English."""
 
+_CLAUSE: Final = re.compile(r"[,;:] | (?:and|und) ")
+"""Boundary between clauses."""
+
 _NAMED: Final = re.compile(r"(?<=\bthe )[A-Z][a-z]{2,} [a-z]{4,}\b")
 """A word with a capital and what it is the name of: "the Tarpon cluster"."""
 
@@ -79,6 +82,8 @@ def bridged(
         told_by = sum(bool(written.search(each.text)) for each in passages)
         if told_by > (_MAX_TOLD_BY if is_relevant else _BOTH) or (question.time and not first.is_of_time):
             continue
+        if _is_of_another(name, first, question):
+            continue
         titled = [not is_weak and bool(written.search(each.title)) for each in passages]
         telling = [
             each
@@ -90,6 +95,21 @@ def bridged(
             second = max(telling, key=lambda each: (len(lacking & each.is_about), each.score))
             return first, second, *_going_on(second, ranked, lacking, is_titled=titled[second.passage])
     return ()
+
+
+def _is_of_another(name: str, candidate: Candidate, question: Question) -> bool:
+    """Tell whether a sentence names something before it comes to what the question is about: "the boilers
+    are Graham's, and the pumps Yusuf's"."""
+    text, language = candidate.sentence.text, candidate.language
+    start = text.find(name)
+    clause = _CLAUSE.search(text, start + len(name))
+    if clause is None or candidate.refers_back or not any(content_terms(text[:start], language)):
+        return False
+    told, after = (
+        question.terms.intersection(content_terms(each, language))
+        for each in (text[: clause.start()], text[clause.end() :])
+    )
+    return not told and bool(after)
 
 
 def _going_on(

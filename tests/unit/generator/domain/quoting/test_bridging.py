@@ -144,3 +144,17 @@ def test_what_is_not_told_of_the_name_does_not_help_where_nothing_is_relevant(he
 def test_a_name_that_a_third_passage_has_does_not_help_where_nothing_is_relevant() -> None:
     third = numbered(19, "The Brockel M3 was delivered in May.", title="Orders")
     assert quoted(JAMMED, MIXER, HELP, third) == []
+
+
+@pytest.mark.parametrize(("plant", "room"), [("boilers", "118"), ("pumps", "214")])
+def test_the_name_of_another_thing_in_the_sentence_leads_nowhere(plant: str, room: str) -> None:
+    duties = numbered(
+        20,
+        "The boilers belong to Graham Pruett, the pumps to Yusuf Dane. Keys of the plant hang there.",
+        title="Plant",
+    )
+    staff = numbered(
+        21, "Graham Pruett: room 118. Yusuf Dane: room 214. Sally Marsh: room 301.", title="Staff"
+    )
+    found = quoted(f"Which room has the man with the keys of the {plant} in our plant?", duties, staff)
+    assert [text.split()[-1] for number, text in found if number == 21] == [f"{room}."]
