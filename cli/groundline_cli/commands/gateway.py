@@ -134,7 +134,7 @@ def json_object(_context: click.Context, _option: click.Parameter, value: str | 
         return None
     try:
         found = json.loads(value)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise click.BadParameter(f"not JSON: {error}") from error
     if not isinstance(found, dict):
         raise click.BadParameter("not a JSON object")

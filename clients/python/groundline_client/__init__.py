@@ -12,6 +12,7 @@ from groundline_client.errors import (
     GatewayError,
     ProtocolError,
     UnreachableError,
+    UnsendableError,
 )
 from groundline_client.json_form import JsonObject, from_json, to_json
 from groundline_client.sync_client import Client
@@ -28,6 +29,7 @@ __all__ = [
     "JsonObject",
     "ProtocolError",
     "UnreachableError",
+    "UnsendableError",
     "corrected",
     "from_json",
     "has_ended",

@@ -25,6 +25,7 @@ __all__ = [
     "GatewayError",
     "ProtocolError",
     "UnreachableError",
+    "UnsendableError",
 ]
 
 _DURATION: Final = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)s")
@@ -42,6 +43,10 @@ class UnreachableError(GatewayError):
 
 class DeadlineExceededError(UnreachableError):
     """The gateway did not answer within the time that the caller set."""
+
+
+class UnsendableError(GatewayError, ValueError):
+    """A request that was not sent, since it cannot be written: NaN, half a surrogate, an empty id."""
 
 
 class ProtocolError(GatewayError):

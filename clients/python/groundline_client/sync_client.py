@@ -79,6 +79,7 @@ __all__ = ["Client"]
 
 # Above the gateway's own deadlines (120 s for an answer, 600 s for documents), which end a request with a
 # proper error: these only detect a gateway that is gone.
+_JSON_TYPE: Final = "application/json"
 _READ_SECONDS: Final = 150.0
 _DOCUMENTS_READ_SECONDS: Final = 660.0
 _PNG_END: Final = b"IEND\xaeB`\x82"
@@ -100,11 +101,11 @@ _PAGE_SIZE: Final = 500
 class Client:
     """A client with one key or token of one gateway. Use it as a context manager, or call close().
 
-    Every method raises UnreachableError, ApiError or ProtocolError. A connection that cannot be made is tried
-    again. So is a request that the contract calls idempotent, or that has a `request_id`, when the gateway is
-    not available or says when to come again; if a `request_id` makes a method idempotent, one is generated
-    unless it is given. `timeout_seconds`, of the client or of one call, bounds all attempts together; see
-    Deadline. A part of a request may be a model or its JSON.
+    Every method raises UnreachableError, UnsendableError, ApiError or ProtocolError. A connection that
+    cannot be made is tried again. So is a request that the contract calls idempotent, or that has a
+    `request_id`, when the gateway is not available or says when to come again; if a `request_id` makes a
+    method idempotent, one is generated unless it is given. `timeout_seconds`, of the client or of one call,
+    bounds all attempts together; see Deadline. A part of a request may be a model or its JSON.
     """
 
     def __init__(
@@ -1127,6 +1128,8 @@ class Client:
     ) -> httpx.Response:
         """Return the first response that does not ask for a retry. Raises httpx.HTTPError and ApiError."""
         sent = rpc.http_request(request)
+        mime_type = upload.mime_type if upload else sent.body and _JSON_TYPE
+        headers = {**(headers or {}), **({"content-type": mime_type} if mime_type else {})}
         wait = _FIRST_PAUSE_SECONDS
         for attempt in range(1, _ATTEMPTS + 1):
             deadline.check()
@@ -1134,9 +1137,8 @@ class Client:
                 rpc.verb,
                 sent.path,
                 params=sent.parameters,
-                json=sent.body,
-                content=upload.content() if upload else None,
-                headers={"content-type": upload.mime_type} if upload else headers,
+                content=upload.content() if upload else sent.body,
+                headers=headers,
                 timeout=deadline.timeout(read_seconds),
             )
             asked_for: float | None = None

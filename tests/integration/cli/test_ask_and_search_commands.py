@@ -332,3 +332,19 @@ def test_a_search_as_json_is_the_response(groundline: Run, gateway: FakeGateway)
 def test_a_search_that_finds_nothing_says_so(groundline: Run, gateway: FakeGateway) -> None:
     result = groundline("search", "x")
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "nothing found\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("search", "x", "--min-score", "nan"), 1, "not JSON compliant: nan"),
+        (("search", "x", "--filter", '{"year": Infinity}'), 1, "not JSON compliant: inf"),
+        (("search", "x", "--filter", '{"a":' * 100_000), 2, "'--filter': not JSON: maximum recursion"),
+        (("ask", "caf\udce9"), 1, "is not Unicode text"),
+        (("stats", ""), 1, "collectionId is empty"),
+    ],
+)
+def test_what_cannot_be_sent_is_named(
+    groundline: Run, arguments: tuple[str, ...], code: int, message: str
+) -> None:
+    assert message in groundline(*arguments, code=code).output

@@ -1,12 +1,21 @@
 """Refusals as they are read and shown."""
 
 import json
+from typing import Any
 
 import pytest
-from groundline_client import ApiError, FieldViolation
+from groundline_client import ApiError, FieldViolation, GatewayError, UnsendableError
 from groundline_client.models import ChatError, ErrorReason, FieldError
+from groundline_client.transport import rpcs
 
 TYPE = "type.googleapis.com/google.rpc."
+
+
+def nested(levels: int) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for _ in range(levels):
+        found = {"$not": found}
+    return found
 
 
 @pytest.mark.parametrize(
@@ -83,3 +92,29 @@ def test_the_body_says_better_than_the_header_when_to_come_again() -> None:
     details = [{"@type": TYPE + "RetryInfo", "retryDelay": "0.5s"}]
     body = json.dumps({"code": 8, "message": "busy", "details": details})
     assert ApiError.from_response(429, body, "1").retry_after_seconds == 0.5
+
+
+@pytest.mark.parametrize(
+    ("request_", "message"),
+    [
+        ({"query": "x", "filter": {"year": float("nan")}}, "not JSON compliant: nan"),
+        ({"query": "x", "filter": {"year": float("-inf")}}, "not JSON compliant: -inf"),
+        ({"query": "caf\udce9"}, r"""'{"query":"caf\udce9"}' is not Unicode text"""),
+        ({"query": "x", "filter": nested(100_000)}, "recursion"),
+    ],
+)
+def test_what_json_cannot_hold_is_not_sent(request_: dict[str, Any], message: str) -> None:
+    with pytest.raises(UnsendableError) as raised:
+        rpcs.SEARCH.http_request(request_)
+    assert message in str(raised.value)
+    assert isinstance(raised.value, GatewayError)
+
+
+@pytest.mark.parametrize(
+    ("collection", "message"), [("", "collectionId is empty"), ("a\udcff", "'a\\udcff' is not Unicode text")]
+)
+def test_an_id_that_no_address_can_hold_is_not_sent(collection: str, message: str) -> None:
+    """Without it, the statistics of "" are asked of a collection named "stats"."""
+    with pytest.raises(UnsendableError) as raised:
+        rpcs.GET_COLLECTION_STATS.http_request({"collectionId": collection})
+    assert str(raised.value) == message

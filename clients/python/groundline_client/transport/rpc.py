@@ -1,10 +1,12 @@
 """Methods of the contract as HTTP requests."""
 
+import json
 import re
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 from urllib.parse import quote
 
+from groundline_client.errors import UnsendableError
 from groundline_client.json_form import JsonObject
 
 __all__ = ["HttpRequest", "Rpc"]
@@ -14,11 +16,11 @@ _PARAMETER: Final = re.compile(r"\{(\w+)\}")
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """A path, its query parameters, and the JSON of the body if there is one."""
+    """A path, its query parameters, and the body if there is one."""
 
     path: str
     parameters: dict[str, str | list[str]]
-    body: JsonObject | None
+    body: bytes | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +39,28 @@ class Rpc[Response]:
     """Whether repeating the request has no further effect, by the contract's idempotency_level."""
 
     def http_request(self, request: JsonObject) -> HttpRequest:
-        """Build the HTTP request from the request's JSON form."""
+        """Build the HTTP request from the request's JSON form. Raises UnsendableError."""
         rest = dict(request)
 
         def segment(parameter: re.Match[str]) -> str:
             head, *others = parameter[1].split("_")
-            return quote(str(rest.pop(head + "".join(map(str.capitalize, others)), "")), safe="")
+            name = head + "".join(map(str.capitalize, others))
+            value = str(rest.pop(name, ""))
+            if not value:
+                # Without it the address would be another method's.
+                raise UnsendableError(f"{name} is empty")
+            return quote(value, safe="")
 
-        path = _PARAMETER.sub(segment, self.path)
+        try:
+            path = _PARAMETER.sub(segment, self.path)
+            text = json.dumps(rest, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+        except UnicodeEncodeError as error:
+            around = error.object[max(error.start - 30, 0) : error.end + 30]
+            raise UnsendableError(f"{around!a} is not Unicode text") from error
+        except (ValueError, RecursionError) as error:
+            raise error if isinstance(error, UnsendableError) else UnsendableError(str(error)) from error
         if self.verb in ("PATCH", "POST") and not self.is_upload:
-            return HttpRequest(path, {}, rest)
+            return HttpRequest(path, {}, text)
         return HttpRequest(path, {name: _parameter(value) for name, value in rest.items()}, None)
 
 
