@@ -112,6 +112,18 @@ def test_a_message_of_an_mbox_is_a_section(find: Any, extract: Any, tmp_path: Pa
     ]
 
 
+@pytest.mark.parametrize("markup", ["", " \n", "<html><body></body></html>", "<!-- nothing -->"])
+@pytest.mark.parametrize("text", ["Agreed.", ""])
+def test_a_mail_whose_html_has_no_text_is_its_plain_text(extract: Any, text: str, markup: str) -> None:
+    message = EmailMessage()
+    message["Subject"] = "Grüße vom Ventil"
+    message.set_content(text)
+    message.add_alternative(markup, subtype="html")
+    read = extract(message.as_bytes()).text
+    assert "Grüße vom Ventil" in read
+    assert text in read
+
+
 def test_lines_that_begin_like_envelopes_divide_no_mail(extract: Any) -> None:
     envelope = "From a@b.org Thu Jan  1 10:00:00 2026\n"
     message = EmailMessage()

@@ -117,12 +117,15 @@ def _add(
     builder.heading(1, _subject(message))
     builder.paragraph("\n".join(f"{name}: {value}" for name, value in said.items()))
     body = message.get_body(("plain", "html"))
-    # A text that only refers to the HTML part does not count.
+    bodies = [body]
+    # A text that only refers to the HTML part does not count, unless that part has no text.
     if body is not None and body.get_content_type() == "text/plain" and len(bytes_of(body).split()) < 5:
-        body = message.get_body(("html", "plain")) or body
-    if body is not None:
-        is_html = body.get_content_type() == "text/html"
-        builder.include(_text_of(body, hints, limits), below=1 if is_html else 2)
+        bodies.insert(0, message.get_body(("html", "plain")))
+    for one in filter(None, bodies):
+        read = _text_of(one, hints, limits)
+        if read.text.strip():
+            builder.include(read, below=1 if one.get_content_type() == "text/html" else 2)
+            break
     if names := [name for name, _ in _attachments(message)]:
         builder.paragraph(f"Attachments: {', '.join(names)}")
     return said

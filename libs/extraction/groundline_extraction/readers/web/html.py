@@ -103,7 +103,9 @@ def _tree(text: str) -> Any:
     text = _XML_DECLARATION.sub("", text)
     try:
         tree: Any = html.document_fromstring(text, parser=html.HTMLParser(huge_tree=True))
-    except (etree.ParserError, ValueError):
+    except etree.ParserError:
+        return html.document_fromstring("<html></html>")  # it has no element
+    except ValueError:
         raise ReadError("CORRUPT_DOCUMENT", "no HTML could be read") from None
     for permalink in tree.xpath(_PERMALINKS):
         _drop(permalink)
