@@ -222,6 +222,11 @@ def _enum_check(enum: EnumDescriptor, limits: limits_pb2.Limits) -> Check:
     return run
 
 
+def _shown(number: float) -> str:
+    """Return a number as a person writes it: all digits of a whole one, six of another."""
+    return f"{number:.0f}" if number.is_integer() and abs(number) < 1e15 else f"{number:g}"
+
+
 def _number_check(limits: limits_pb2.Limits, kind: int) -> Check | None:
     low = limits.minimum if limits.HasField("minimum") else -math.inf
     high = limits.maximum if limits.HasField("maximum") else math.inf
@@ -232,15 +237,15 @@ def _number_check(limits: limits_pb2.Limits, kind: int) -> Check | None:
     if (low, high) == (-math.inf, math.inf):
         description = "must be a finite number"
     elif high == math.inf:
-        description = f"must be {low:g} or more"
+        description = f"must be {_shown(low)} or more"
     elif low == -math.inf:
-        description = f"must be {high:g} or less"
+        description = f"must be {_shown(high)} or less"
     else:
-        description = f"must be from {low:g} to {high:g}"
+        description = f"must be from {_shown(low)} to {_shown(high)}"
 
     def run(value: float, path: str, violations: Violations) -> None:
         if not (low <= value <= high and math.isfinite(value)):
-            violations.add(path, f"{description}, is {value:g}")
+            violations.add(path, f"{description}, is {_shown(value)}")
 
     return run
 

@@ -306,3 +306,12 @@ def test_every_default_is_a_right_value_of_its_field() -> None:
 
 def test_code_can_ask_for_a_limit() -> None:
     assert limits_of(chat_pb2.ChatMessage, "content").max_length == 32_000
+
+
+@pytest.mark.parametrize(
+    ("days", "shown"),
+    [(63, "63"), (99_999_999, "99999999"), (-(2**31), "-2147483648"), (1_234_567, "1234567")],
+)
+def test_a_number_out_of_its_range_is_shown_with_all_its_digits(days: int, shown: str) -> None:
+    [violation] = violations_of(coordinator_service_pb2.GetUsageRequest(days=days))
+    assert violation.description == f"must be from 0 to 62, is {shown}"

@@ -194,7 +194,7 @@ class _ResponseItem(OpenAiRequest):
 
 def _items(given: Any) -> Any:
     """Return input as a list of items: a text is what the user says."""
-    return [{"role": "user", "content": given}] if given and isinstance(given, str) else given
+    return [{"role": "user", "content": given}] if isinstance(given, str) else given
 
 
 class _TextFormat(OpenAiRequest):
