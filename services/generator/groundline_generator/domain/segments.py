@@ -58,7 +58,7 @@ _DIRECTIVE: Final = re.compile(r"\s*(?:\{%.*%\}|<!--.*-->)\s*$")
 _NOT_SPACE: Final = re.compile(r"\S")
 _ALPHANUMERIC: Final = re.compile(r"[^\W_]")
 TAG: Final = re.compile(
-    r"</?(?:(?P<line>br|center|div|hr|p)|a|b|big|del|em|font|i|ins|mark|s|small|span|strong|su[bp]|u|wbr)\b"
+    r"(?<!\]\()</?(?:(?P<line>br|center|div|hr|p)|a|b|big|del|em|font|i|ins|mark|s|small|span|strong|su[bp]|u|wbr)\b"
     r"[^<>]{0,300}>",
     re.IGNORECASE,
 )

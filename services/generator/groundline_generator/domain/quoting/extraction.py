@@ -24,6 +24,7 @@ from groundline_generator.domain.quoting.denying import put_denials_first
 from groundline_generator.domain.quoting.fitting import (
     counts_first,
     fade_contents,
+    fade_links,
     put_definitions_first,
     told_near,
 )
@@ -231,6 +232,8 @@ class _Work:
         if question.time:
             place_in_time(found, question.time, asked_for(question.text))
         fade_contents(found)
+        if asked_for(question.text):
+            fade_links(found)
         if question.defined:
             above = (f"{passage.title}\n{passage.context}" for passage in self.passages)
             put_definitions_first(found, question.defined, above)

@@ -1,6 +1,7 @@
 """Scores of sentences by whether they are of the kind that a question asks for: counts, definitions, and no
 lines of a table of contents."""
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -11,7 +12,9 @@ from groundline_generator.domain.quoting.quotation import quotation
 from groundline_generator.domain.segments import Kind
 
 _CONTENTS: Final = 0.5
-"""Factor of the score of a line that only repeats a heading."""
+"""Factor of the score of a line that only repeats a heading, or is a link."""
+
+_LINK: Final = re.compile(r"[\s*_]*\[[^\[\]]{1,300}\]\((?:[^()\s<>]{1,2000}|<[^<>]{1,2000}>)\)[\s*_.,;]*")
 
 _COUNTS_SHARE: Final = 0.6
 """Minimum score of a sentence that counts what a question counts, as a share of the best, to be put first."""
@@ -38,6 +41,15 @@ def fade_contents(candidates: Sequence[Candidate]) -> None:
     for each in candidates if headings else ():
         if each.sentence.segment.kind is not Kind.HEADING and _bare(each) in headings:
             each.score *= _CONTENTS
+
+
+def fade_links(candidates: Sequence[Candidate]) -> None:
+    """Let what is nothing but a link count for less where a number, a time or a person is asked for: it names
+    a page, and tells nothing of what stands there."""
+    for each in candidates:
+        if _LINK.fullmatch(each.sentence.text):
+            each.score *= _CONTENTS
+            each.relevance *= _CONTENTS
 
 
 def _bare(candidate: Candidate) -> str:

@@ -62,3 +62,13 @@ def test_a_line_that_repeats_a_heading_is_no_answer() -> None:
     )
     found = [each.text for each in answers("How do I create a rule?", [steps]).extracts]
     assert "click *Add*" in " ".join(found)
+
+
+@pytest.mark.parametrize(
+    "link", ["[Summoning the assembly](files/a.pdf)", "**[Summoning the assembly](<a b.pdf>)**"]
+)
+def test_a_line_that_is_a_link_alone_tells_nobody_and_no_number(link: str) -> None:
+    passage = numbered(6, f"# Assembly\n\n- {link}\n\nThe hall is heated.\n")
+    for query in ("Who is summoning the assembly in spring?", "How much is summoning the assembly?"):
+        assert not answers(query, [passage]).extracts
+    assert link in answers("Which file is on summoning the assembly?", [passage]).extracts[0].text
