@@ -134,6 +134,12 @@ def test_a_citation_has_the_boxes_of_the_lines_that_its_sentence_stands_in_acros
     assert boxes == [pytest.approx(box) for box in expected]
 
 
+def test_a_citation_of_a_text_with_form_feeds_has_a_page_and_no_boxes() -> None:
+    citation = chat_pb2.Citation(source_number=1, supporting_text="Two.")
+    add_boxes(locate([citation], [passage(paged(1, "One.\fTwo.", 1))]), [])
+    assert (citation.page, list(citation.boxes)) == (2, [])
+
+
 async def test_boxes_that_cannot_be_read_are_declared_and_the_page_stays() -> None:
     class Lost(FakeRetriever):
         async def fetch(self, request: Any) -> Any:

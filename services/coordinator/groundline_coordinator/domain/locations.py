@@ -42,9 +42,10 @@ def add_boxes(locations: Iterable[Location], lines: Iterable[retriever_service_p
         pages.setdefault(each.document_id, []).append(each.page)
     for citation, chunks, start, end in locations:
         found = sorted(pages.get(chunks[0].document_id, ()), key=lambda page: page.page)
-        ends = [page.starts[0] for page in found[1:]]
-        for page, page_end in zip(found, [*ends, _WHOLE], strict=True):
-            citation.boxes.extend(_boxes(page, page_end, start, end))
+        for page, following in pairwise([*found, None]):
+            if page is not None:
+                page_end = following.starts[0] if following else _WHOLE
+                citation.boxes.extend(_boxes(page, page_end, start, end))
 
 
 def _joined(passage: passage_pb2.Passage) -> list[list[passage_pb2.Chunk]]:
