@@ -82,8 +82,11 @@ _CODE_LINE: Final = re.compile(
     re.VERBOSE,
 )
 
-# A terminator, closing quotes and brackets, footnote marks, then white space; or a full-width terminator.
-_BOUNDARY: Final = re.compile(r"[.!?…]+[\"'”’»«)\]*_]*(?:\[\d{1,3}\])*(?=\s)|[。！？][”’」』）]*")
+# A terminator, closing quotes and brackets, footnote marks, then white space or a tag that ends a line; or a
+# full-width terminator.
+_BOUNDARY: Final = re.compile(
+    r"[.!?…]+[\"'”’»«)\]*_]*(?:\[\d{1,3}\])*(?=\s|</?(?:br|div|p)\b)|[。！？][”’」』）]*"
+)
 _ABBREVIATION: Final = re.compile(
     r"""(?:^|[\s(\["'„“])(?:
         Mr|Mrs|Ms|Dr|Prof|Mag|Dipl|Ing|Bakk|phil|med|jur|rer|nat|Rev|Hon|Sr|Jr|St|Mt|Gen|Col|Capt|Lt|Sgt|Gov|Sen|Rep|vs|etc|cf|al|ca|approx|Inc|Ltd|Co|Corp

@@ -221,6 +221,14 @@ def test_a_row_of_short_cells_stays_whole() -> None:
     assert cells_of("| Part | Price | Note |\n|---|---|---|\n| RV-41 | 189 EUR | on stock |") == []
 
 
+def test_a_tag_that_ends_a_line_ends_a_sentence() -> None:
+    assert texts("Read this.<br>\n<br> Go on.<br>Stop.</p>") == [
+        "Read this.",
+        "<br>\n<br> Go on.",
+        "<br>Stop.",
+    ]
+
+
 def test_tags_between_sentences_are_no_sentences() -> None:
     assert texts("Read this first.\n\n<br>\n\n<b>Then go on.</b>") == [
         "Read this first.",
