@@ -83,10 +83,14 @@ def elided(word: str, language: str | None) -> int:
     return found.end() if found else 0
 
 
+_ADDRESS: Final = re.compile(r"\w+://\S*|\bwww\.\S*|\S+@\S+\.\S+")
+"""What of a token is an address; its "com" and "de" are of no language."""
+
+
 def _spoken(token: str) -> tuple[str, ...]:
     """Return the languages of the function words in a token, of each as often as it has such."""
     found: list[str] = []
-    for word in map(folded, WORD.findall(token)):
+    for word in map(folded, WORD.findall(_ADDRESS.sub("", token))):
         languages = _LANGUAGES_OF.get(word, frozenset())
         if "'" in word:
             languages = languages.union(each for each in _ELIDED if elided(word, each))

@@ -8,6 +8,14 @@ def test_a_text_without_function_words_has_no_language(text: str) -> None:
     assert guess_language(text) is None
 
 
+def test_an_address_is_of_no_language() -> None:
+    links = (
+        "- [Holiday List](https://github.com/a/b.md)\n- [Leave](http://b.com/les)\nwww.example.com de@b.com"
+    )
+    assert guess_language(links) is None
+    assert guess_language(f"{links} and what it is") == "english"
+
+
 def test_an_unknown_language_is_not_stemmed() -> None:
     assert content_terms("Les maisons bleues", None) == ["les", "maisons", "bleues"]
 
