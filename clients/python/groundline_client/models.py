@@ -470,11 +470,11 @@ class FusionMethod(OpenEnum):
     """Reciprocal rank fusion: the sum over the lists of weight / (rrf_k + rank)."""
     WEIGHTED = "FUSION_METHOD_WEIGHTED"
     """The weighted sum over the lists of the arms' scores: BM25 as a share of the best in its list,
-    similarity as it is; a passage that only BM25 found counts with the lowest similarity in the list. A list
-    that tells its passages little apart so decides little. Beside a model of the E5 family, whose
-    similarities lie close together, BM25 counts two thirds. With either method, BM25 of a collection in
-    another language than the query counts a tenth where the collection's embedding model is known to know
-    many languages."""
+    similarity as it is; a passage that only one of them found counts with the lowest of the other's list,
+    unless that is a list of BM25 with all that match. A list that tells its passages little apart so decides
+    little. Beside a model of the E5 family BM25 has the weight 1/3 and similarity 5/3. With either method,
+    BM25 of a collection in another language than the query counts a tenth of similarity where the
+    collection's embedding model is known to know many languages."""
 
 
 class RerankStrategy(OpenEnum):

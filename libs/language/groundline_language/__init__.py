@@ -84,7 +84,7 @@ def elided(word: str, language: str | None) -> int:
 
 
 _ADDRESS: Final = re.compile(r"\w+://\S*|\bwww\.\S*|\S+@\S+\.\S+")
-"""What of a token is an address; its "com" and "de" are of no language."""
+"""Part of a token that is an address; its "com" and "de" are of no language."""
 
 
 def _spoken(token: str) -> tuple[str, ...]:

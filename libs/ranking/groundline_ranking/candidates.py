@@ -33,6 +33,8 @@ class ArmHits(NamedTuple):
     hits: Sequence[Hit]
     weight: float = 1.0
     """Factor of the arm's weight for this list."""
+    is_cut: bool = False
+    """Whether the arm may have found more than its limit."""
 
 
 class ArmList(NamedTuple):
@@ -42,6 +44,7 @@ class ArmList(NamedTuple):
     rows: Sequence[int]
     scores: Sequence[float]
     weight: float = 1.0
+    is_cut: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,7 @@ class Candidates:
                         # As messages have them, so that a search is ranked alike wherever it is ranked.
                         array("f", [hit.score for hit in each.hits]).tolist(),
                         each.weight,
+                        each.is_cut,
                     )
                     for each in lists
                 ]

@@ -3,10 +3,9 @@
 In plain Python: for the hundred candidates of a usual search, calls of numpy cost more than they save.
 """
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from groundline.v1 import options_pb2, reranker_service_pb2
 from groundline_contracts import default_of
@@ -29,6 +28,14 @@ _SEMANTIC: Final = reranker_service_pb2.SEARCH_ARM_SEMANTIC
 type ArmPlaces = Mapping[int, tuple[int, float]]
 """Best rank of a candidate in an arm's lists and its score there, by row, of the lists that count most; what
 the arm did not find is left out."""
+
+
+class _Counted(NamedTuple):
+    """A list, and what it adds to the fused score, by row."""
+
+    list: ArmList
+    parts: Mapping[int, float]
+
 
 type _BestPlaces = dict[int, tuple[float, int, float]]
 """Negated weight of the list, rank, and negated score: the least is the best."""
@@ -60,6 +67,7 @@ def fuse(candidates: Candidates, options: options_pb2.RerankOptions) -> Fused:
     scores: dict[int, float] = {}
     best: dict[int, _BestPlaces] = {_KEYWORD: {}, _SEMANTIC: {}}
     for lists in candidates.sets:
+        counted = []
         for each in lists:
             if each.arm in best:
                 _keep_best(best[each.arm], each)
@@ -70,11 +78,13 @@ def fuse(candidates: Candidates, options: options_pb2.RerankOptions) -> Fused:
                 parts: Sequence[float] = [1 / (rrf_k + rank) for rank in range(1, len(each.rows) + 1)]
             else:
                 parts = _shares_of_best(each.scores) if each.arm == _KEYWORD else each.scores
-            for row, part in zip(each.rows, parts, strict=True):
-                scores[row] = scores.get(row, 0.0) + weight * part
-        if not is_rrf and weights[_KEYWORD] and weights[_SEMANTIC]:
-            for row, similarity in _lowest_for_unseen(candidates, lists).items():
-                scores[row] += weights[_SEMANTIC] * similarity
+            weighted = {row: weight * part for row, part in zip(each.rows, parts, strict=True)}
+            counted.append(_Counted(each, weighted))
+            for row, part in weighted.items():
+                scores[row] = scores.get(row, 0.0) + part
+        if not is_rrf:
+            for row, part in _lowest_for_unseen(candidates, counted):
+                scores[row] += part
     rounded = {row: round(scores[row] * SCALE) / SCALE for row in sorted(scores)}
     order = sorted(rounded, key=rounded.__getitem__, reverse=True)  # ties stay by row, and so by chunk id
     ranks = {row: rank for rank, row in enumerate(order, 1)}
@@ -89,28 +99,28 @@ def _shares_of_best(scores: Sequence[float]) -> Sequence[float]:
     return [score / best for score in scores] if best > 0 else [0.0] * len(scores)
 
 
-def _lowest_for_unseen(candidates: Candidates, lists: Sequence[ArmList]) -> Mapping[int, float]:
-    """Return, for passages that only the keyword arm found, the lowest similarity that was found in their
-    collection.
+def _lowest_for_unseen(candidates: Candidates, counted: Sequence[_Counted]) -> Iterator[tuple[int, float]]:
+    """Yield, for passages that only one arm found, the least that the other one's count in their collection.
 
-    They are at most that similar, and mostly not much less. With 0 for them, a poor passage that both arms
-    found would outdo a good one that BM25 found, the more so the higher a model's similarities lie.
+    They count at most that much there, and mostly not much less. With 0 for them, a poor passage that both
+    found would outdo a good one that one of them found. BM25 finds all that has a word of the query, unless
+    its list is cut.
     """
-    lowest: dict[str, float] = {}
-    seen: set[int] = set()
-    for each in lists:
-        if each.arm == _SEMANTIC:
-            seen.update(each.rows)
-            for row, score in zip(each.rows, each.scores, strict=True):
-                collection_id = candidates.hits[row].collection_id
-                if (similarity := each.weight * score) < lowest.get(collection_id, math.inf):
-                    lowest[collection_id] = similarity
-    unseen = {row for each in lists if each.arm == _KEYWORD for row in each.rows if row not in seen}
-    return {
-        row: lowest[candidates.hits[row].collection_id]
-        for row in unseen
-        if candidates.hits[row].collection_id in lowest
-    }
+    found: dict[int, dict[str, dict[int, float]]] = {_KEYWORD: {}, _SEMANTIC: {}}
+    cut: set[str] = set()
+    for each, parts in counted:
+        for row, part in parts.items() if each.arm in found else ():
+            collection_id = candidates.hits[row].collection_id
+            rows = found[each.arm].setdefault(collection_id, {})
+            rows[row] = min(part, rows.get(row, part))
+            if each.is_cut:
+                cut.add(collection_id)
+    for arm, other in ((_KEYWORD, _SEMANTIC), (_SEMANTIC, _KEYWORD)):
+        for collection_id, rows in found[arm].items():
+            seen = found[other].get(collection_id)
+            if seen and (other == _SEMANTIC or collection_id in cut):
+                lowest = min(seen.values())
+                yield from ((row, lowest) for row in rows if row not in seen)
 
 
 def _keep_best(best: _BestPlaces, each: ArmList) -> None:

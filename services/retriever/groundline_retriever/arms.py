@@ -35,8 +35,8 @@ MAXIMUM_NAMED: Final = 5
 REBUILD_SECONDS: Final = 5.0
 """Time after which it is worth asking again for an index that is being rebuilt."""
 
-OTHER_LANGUAGE_WEIGHT: Final = 0.1
-"""Weight of a keyword search in another language, beside vectors of many."""
+OTHER_LANGUAGE_SHARE: Final = 0.1
+"""Weight of a keyword search in another language, as a share of the weight of vectors of many."""
 
 TRANSLATION_WEIGHT: Final = 0.3
 """Weight of what is found for a query's words in another language, beside what is found for the query. More
@@ -86,10 +86,15 @@ class _Group:
     parameters: Parameters
     embedder: QueryEmbedder | None
     keyword_weight: float = 1.0
-    """Weight of keyword search beside the similarities of the model."""
+    """Weight of keyword search; together with the similarities of the model it weighs 2."""
     is_multilingual: bool = False
     """Whether the model is known to put texts of different languages side by side."""
     collections: list[IndexedCollection] = field(default_factory=list)
+
+    @property
+    def semantic_weight(self) -> float:
+        """Weight of the similarities of the model."""
+        return 2 - self.keyword_weight
 
     def keyword_weights(self, text: str) -> Mapping[str, float]:
         """Return the weight of the keyword search of collections in another language, by id.
@@ -100,7 +105,7 @@ class _Group:
         if (spoken := guess_language(text)) is None:
             return {}
         return {
-            one.collection_id: OTHER_LANGUAGE_WEIGHT
+            one.collection_id: OTHER_LANGUAGE_SHARE * self.semantic_weight
             for one in self.collections
             if one.language in LANGUAGES and one.language != spoken
         }
@@ -187,7 +192,7 @@ class Arms:
             options, parameters = known
             embedder = self._embedder_of(parameters, collection)
             # Similarities spread by model; ranks do not.
-            spreads = embedder is not None and fusion != options_pb2.FUSION_METHOD_RRF
+            spreads = {_KEYWORD, _SEMANTIC} <= parameters.arms and fusion != options_pb2.FUSION_METHOD_RRF
             weight = keyword_weight(collection.embedding_model) if spreads else 1.0
             group = groups.get((parameters, embedder))
             if group is None:
@@ -291,7 +296,9 @@ class Arms:
         usual = group.keyword_weight
         # The collections of a list of keywords have one language, by which it was asked for.
         return [
-            ranked(_KEYWORD, hits, minimum, weights.get(hits[0].collection_id, usual) if hits else usual)
+            ranked(
+                _KEYWORD, hits, minimum, weights.get(hits[0].collection_id, usual) if hits else usual
+            )._replace(is_cut=len(hits) >= group.parameters.keyword_limit)
             for hits in found.lists
         ]
 
@@ -319,7 +326,12 @@ class Arms:
         incomplete += [(_SEMANTIC, error) for error in _missing(found)]
         floor = similarity_floor(embedder.model)
         return [
-            ranked(_SEMANTIC, scaled(hits, floor) if floor else hits, parameters.min_similarity)
+            ranked(
+                _SEMANTIC,
+                scaled(hits, floor) if floor else hits,
+                parameters.min_similarity,
+                group.semantic_weight,
+            )
             for hits in found.lists
         ]
 

@@ -3,7 +3,7 @@
 import asyncio
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -236,6 +236,20 @@ def test_what_vector_search_did_not_find_counts_as_the_last_of_its_collection() 
         Found(4, 5.0, collection="other"),  # in which nothing was similar
     ]
     assert fused([found]) == pytest.approx({1: 1.5, 2: 0.75, 3: 1.0, 4: 1.0})
+
+
+@pytest.mark.parametrize(("is_cut", "score"), [(True, 1.0), (False, 0.8)])
+def test_what_a_cut_keyword_list_does_not_have_counts_as_its_last(is_cut: bool, score: float) -> None:
+    def found(arm: Any, scores: Mapping[int, float], *, is_cut: bool = False) -> ArmHits:
+        file = passage_pb2.SOURCE_TYPE_FILE
+        return ArmHits(arm, [Hit(*each, "docs", 0, 0, file, b"") for each in scores.items()], 1.0, is_cut)
+
+    lists = [found(KEYWORD, {1: 10.0, 2: 2.0}, is_cut=is_cut), found(SEMANTIC, {3: 0.8, 1: 0.5})]
+    candidates = Candidates.of([lists])
+    scores = {
+        candidates.hits[row].chunk_id: score for row, score in fuse(candidates, Options()).scores.items()
+    }
+    assert scores == pytest.approx({1: 1.5, 2: 0.7, 3: score})
 
 
 def test_how_high_the_similarities_of_a_model_lie_does_not_change_the_order() -> None:

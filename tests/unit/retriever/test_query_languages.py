@@ -37,7 +37,7 @@ async def test_words_of_another_language_count_little_beside_vectors_of_many(
 
     class Store(FakeStore):
         async def _search(self, arm: int, *given: Any) -> Sequence[Sequence[Hit]]:
-            self.hits = ((1, 9.0), (2, 1.0)) if arm == KEYWORD else ((2, 0.9), (1, 0.75))
+            self.hits = ((1, 9.0), (2, 1.0)) if arm == KEYWORD else ((2, 0.9), (1, 0.86))
             return await super()._search(arm, *given)
 
     store = Store({"guides": []}, model=model)
@@ -125,6 +125,22 @@ async def test_words_count_less_beside_similarities_that_lie_close_together(
     request.options.rerank.fusion = fusion
     response = await service(Store({"guides": []}, model=model), FakeEmbedder(model)).search(NOBODY, request)
     assert ids(response)[0] == best
+
+
+async def test_similarities_weigh_more_only_beside_words() -> None:
+    class Store(FakeStore):
+        async def _search(self, arm: int, *given: Any) -> Sequence[Sequence[Hit]]:
+            self.hits = ((1, 0.85),)
+            return await super()._search(arm, *given)
+
+    search = service(Store({"guides": []}, model=MULTILINGUAL_MODEL), FakeEmbedder(MULTILINGUAL_MODEL))
+    scores = {}
+    for mode in (options_pb2.RETRIEVAL_MODE_HYBRID, options_pb2.RETRIEVAL_MODE_SEMANTIC):
+        request = pb.SearchRequest(query="contract")
+        request.options.retrieval.mode = mode
+        [passage] = (await search.search(NOBODY, request)).passages
+        scores[mode] = passage.score
+    assert [*scores.values()] == pytest.approx([1 / 3 + 5 / 3 * 0.5, 0.5])
 
 
 @dataclass

@@ -115,10 +115,10 @@ class _FusionMethodEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FusionMe
     """Reciprocal rank fusion: the sum over the lists of weight / (rrf_k + rank)."""
     FUSION_METHOD_WEIGHTED: _FusionMethod.ValueType  # 2
     """The weighted sum over the lists of the arms' scores: BM25 as a share of the best in its list, similarity as it is; a
-    passage that only BM25 found counts with the lowest similarity in the list. A list that tells its passages little
-    apart so decides little. Beside a model of the E5 family, whose similarities lie close together, BM25 counts two thirds.
-    With either method, BM25 of a collection in another language than the query counts a tenth where the collection's
-    embedding model is known to know many languages.
+    passage that only one of them found counts with the lowest of the other's list, unless that is a list of BM25 with all
+    that match. A list that tells its passages little apart so decides little. Beside a model of the E5 family BM25 has
+    the weight 1/3 and similarity 5/3. With either method, BM25 of a collection in another language than the query counts
+    a tenth of similarity where the collection's embedding model is known to know many languages.
     """
 
 class FusionMethod(_FusionMethod, metaclass=_FusionMethodEnumTypeWrapper):
@@ -130,10 +130,10 @@ FUSION_METHOD_RRF: FusionMethod.ValueType  # 1
 """Reciprocal rank fusion: the sum over the lists of weight / (rrf_k + rank)."""
 FUSION_METHOD_WEIGHTED: FusionMethod.ValueType  # 2
 """The weighted sum over the lists of the arms' scores: BM25 as a share of the best in its list, similarity as it is; a
-passage that only BM25 found counts with the lowest similarity in the list. A list that tells its passages little
-apart so decides little. Beside a model of the E5 family, whose similarities lie close together, BM25 counts two thirds.
-With either method, BM25 of a collection in another language than the query counts a tenth where the collection's
-embedding model is known to know many languages.
+passage that only one of them found counts with the lowest of the other's list, unless that is a list of BM25 with all
+that match. A list that tells its passages little apart so decides little. Beside a model of the E5 family BM25 has
+the weight 1/3 and similarity 5/3. With either method, BM25 of a collection in another language than the query counts
+a tenth of similarity where the collection's embedding model is known to know many languages.
 """
 Global___FusionMethod: _TypeAlias = FusionMethod  # noqa: Y015
 

@@ -86,7 +86,7 @@ def translated_alone(
 
 
 def evening(
-    found: Iterable[ArmHits],
+    found: Sequence[ArmHits],
     translated: Sequence[ArmHits],
     translation: Translation,
     languages: Mapping[int, str | None],
@@ -96,6 +96,8 @@ def evening(
     What a translation did not find is at most as similar to it as the last that its vector found in the
     collection, and mostly not much less.
     """
+    semantic = [each.weight for each in found if each.arm == reranker_service_pb2.SEARCH_ARM_SEMANTIC]
+    between = max(semantic, default=1.0) * _BETWEEN_LANGUAGES
     seen = {hit.chunk_id for each in translated for hit in each.hits}
     lowest: dict[str, float] = {}
     for each in translated:
@@ -106,7 +108,7 @@ def evening(
     def lacks(hit: Hit) -> float:
         unseen = 0.0 if hit.chunk_id in seen else lowest.get(hit.collection_id, 0.0)
         is_in_other = languages.get(hit.chunk_id) == translation.language
-        return unseen + (_BETWEEN_LANGUAGES if is_in_other else 0.0)
+        return unseen + (between if is_in_other else 0.0)
 
     hits = {hit.chunk_id: hit for each in (*found, *translated) for hit in each.hits}
     evened = [hit._replace(score=lacks(hit)) for hit in hits.values()]
