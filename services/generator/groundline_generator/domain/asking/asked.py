@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from collections.abc import Container
 from importlib.resources import files
 from typing import Final
 
@@ -18,6 +19,13 @@ def _said_by(*kinds: str) -> re.Pattern[str]:
 
 
 _KIND: Final = _said_by("kind")
+_PART: Final = "|".join(each["parts"] for each in _LANGUAGES.values())
+_REFERENCE: Final = re.compile(
+    rf"^\W*\(?\d{{1,3}}[a-z]?\)(?=\s)|(?:§{{1,2}}\s*|\b(?:{_PART})\s+)\(?\d+[a-z]?\b\)?"
+    r"(?:\s*(?:,|-|–|to|and|or|bis|und|oder)\s*\d+[a-z]?\b)*",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""A number that names a part of a text: "(2)" at its beginning, "§ 20", "Abs. 2", "chapter 3"."""
 _QUANTITY: Final = re.compile(
     r"\bhow (?:many|much|long|old|far|often|large|big|high|tall|deep|fast)\b|\bwhat (?:percent|number|share)"
     r"|\bwie ?(?:viele?|lange?|alt|weit|oft|groß|hoch|tief|schnell|häufig)\b"
@@ -78,12 +86,17 @@ def asked_for(query: str) -> re.Pattern[str] | None:
     return None
 
 
+def has_another(kind: re.Pattern[str], text: str, known: Container[str]) -> bool:
+    """Tell whether a text holds the kind of answer asked for, other than what the question itself names."""
+    return any(match.group().casefold() not in known for match in kind.finditer(_plain(text)))
+
+
 def tells(query: str, text: str) -> bool:
     """Tell whether a text has a figure, or a word that may tell it, if a question asks how much or when; True
     for other questions."""
     for question, words in _TOLD_BY:
         if question.search(query):
-            return bool(NUMBER.search(text) or words.search(text))
+            return bool(NUMBER.search(_plain(text)) or words.search(text))
     return True
 
 
@@ -91,7 +104,12 @@ def tells_figure(query: str, text: str) -> bool:
     """Tell whether a text has a figure of the kind that a question for an amount or a time asks for."""
     if _MEASURED.search(query):
         return any(each.unit for each in quantities(text))
-    return (DATE if _WHEN.search(query) else NUMBER).search(text) is not None
+    return (DATE if _WHEN.search(query) else NUMBER).search(_plain(text)) is not None
+
+
+def _plain(text: str) -> str:
+    """Return a text without the numbers of parts of texts, which tell no amount."""
+    return _REFERENCE.sub(" ", text)
 
 
 def asks_for_steps(query: str) -> bool:

@@ -19,7 +19,13 @@ from groundline.v1 import generator_service_pb2 as pb
 from groundline_language.concepts import is_grammatical, is_known_whole, is_part, related
 from groundline_language.terms import content_terms
 
-from groundline_generator.domain.asking.asked import NUMBER, asked_for, asking_words, asks_for_steps
+from groundline_generator.domain.asking.asked import (
+    NUMBER,
+    asked_for,
+    asking_words,
+    asks_for_steps,
+    has_another,
+)
 from groundline_generator.domain.asking.counting import Counted, counts, counts_by_name
 from groundline_generator.domain.asking.negations import contraries, denies
 from groundline_generator.domain.forms import (
@@ -405,7 +411,7 @@ def _score(
         if asked.counted.things and not is_translated:
             member.is_of_kind = _counts(asked.counted, member)
         elif asked.asked_for:
-            member.is_of_kind = _new_match(asked.asked_for, member, asked.weights)
+            member.is_of_kind = has_another(asked.asked_for, member.sentence.text, asked.weights)
         if member.is_of_kind:
             score *= _KIND_OF_ANSWER_BONUS
         if asked.asks_for_steps:
@@ -487,9 +493,3 @@ def _counts(counted: Counted, member: Candidate) -> bool:
     text = quotation(member.sentence) if is_row else member.sentence.text
     around = (*member.sentence.terms, *member.heading)
     return counts(text, counted, member.language, around)
-
-
-def _new_match(pattern: re.Pattern[str], member: Candidate, known: Container[str]) -> bool:
-    """Tell whether the sentence holds the kind of answer asked for, other than what the question itself
-    names."""
-    return any(match.group().casefold() not in known for match in pattern.finditer(member.sentence.text))

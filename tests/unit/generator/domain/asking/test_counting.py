@@ -3,6 +3,7 @@
 from functools import partial
 
 import pytest
+from groundline_generator.domain.asking.asked import tells
 from groundline_generator.domain.quoting.extraction import extract
 from groundline_tests.generator.messages import numbered
 
@@ -72,3 +73,18 @@ def test_a_line_that_is_a_link_alone_tells_nobody_and_no_number(link: str) -> No
     for query in ("Who is summoning the assembly in spring?", "How much is summoning the assembly?"):
         assert not answers(query, [passage]).extracts
     assert link in answers("Which file is on summoning the assembly?", [passage]).extracts[0].text
+
+
+PARTS = [
+    "(2) The trial period ends as § 22 and section 3, paragraph 1 say.",
+    "(2) Für die Probezeit gelten § 22 Abs. 2 Nr. 1 und Artikel 4 Satz 1 und 2 entsprechend.",
+]
+
+
+@pytest.mark.parametrize(
+    ("query", "parts"),
+    [("How long is the trial period?", PARTS[0]), ("Wie lange dauert die Probezeit?", PARTS[1])],
+)
+def test_the_number_of_a_part_of_a_text_tells_no_amount(query: str, parts: str) -> None:
+    assert not tells(query, parts)
+    assert tells(query, f"{parts} 3")
