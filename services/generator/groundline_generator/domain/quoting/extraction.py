@@ -232,8 +232,7 @@ class _Work:
         if question.time:
             place_in_time(found, question.time, asked_for(question.text))
         fade_contents(found)
-        if asked_for(question.text):
-            fade_links(found)
+        fade_links(found, is_kind_asked=asked_for(question.text) is not None)
         if question.defined:
             above = (f"{passage.title}\n{passage.context}" for passage in self.passages)
             put_definitions_first(found, question.defined, above)

@@ -43,13 +43,13 @@ def fade_contents(candidates: Sequence[Candidate]) -> None:
             each.score *= _CONTENTS
 
 
-def fade_links(candidates: Sequence[Candidate]) -> None:
-    """Let what is nothing but a link count for less where a number, a time or a person is asked for: it names
-    a page, and tells nothing of what stands there."""
+def fade_links(candidates: Sequence[Candidate], *, is_kind_asked: bool) -> None:
+    """Let what is nothing but a link come after what stands there, which it does not tell. Where a number, a
+    time or a person is asked for, it is less relevant, too."""
     for each in candidates:
         if _LINK.fullmatch(each.sentence.text):
             each.score *= _CONTENTS
-            each.relevance *= _CONTENTS
+            each.relevance *= _CONTENTS if is_kind_asked else 1.0
 
 
 def _bare(candidate: Candidate) -> str:

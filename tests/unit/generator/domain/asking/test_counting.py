@@ -73,6 +73,8 @@ def test_a_line_that_is_a_link_alone_tells_nobody_and_no_number(link: str) -> No
     for query in ("Who is summoning the assembly in spring?", "How much is summoning the assembly?"):
         assert not answers(query, [passage]).extracts
     assert link in answers("Which file is on summoning the assembly?", [passage]).extracts[0].text
+    told = numbered(7, "The board is summoning the assembly by letter.")
+    assert answers("Which file is on summoning the assembly?", [passage, told]).extracts[0].number == 7
 
 
 PARTS = [
