@@ -11,6 +11,7 @@ import contextlib
 import dataclasses
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -39,6 +40,10 @@ FILES_PER_PROCESS: Final = 200
 
 IDLE_SECONDS: Final = 300.0
 """Time without a file after which a process is ended, in seconds. Another is started within some .3 s."""
+
+WAITED_PER_COMPUTED: Final = 5.0
+"""Factor by which a process may be waited for longer than it may compute: on a crowded machine it gets a part
+of a processor, and the fault is not the file's."""
 
 _WORKER: Final = "groundline_extraction.readers.worker"
 
@@ -234,8 +239,8 @@ class _Process:
             yield piece
 
     def _answer(self, seconds: float, waited: float) -> tuple[Any, float]:
-        """Return the next answer, and the seconds that all were waited for, `seconds` at most. Raises
-        ReadError."""
+        """Return the next answer, and the seconds that all were waited for: where the processor is busy with
+        other things, several times the `seconds` that the process may compute. Raises ReadError."""
         assert self._popen.stdout is not None
         begun = time.monotonic()
         late = threading.Event()
@@ -244,7 +249,7 @@ class _Process:
             late.set()
             self._kill()
 
-        timer = threading.Timer(seconds - waited, give_up)
+        timer = threading.Timer(seconds * WAITED_PER_COMPUTED - waited, give_up)
         timer.daemon = True
         timer.start()
         try:
@@ -254,9 +259,8 @@ class _Process:
         if line.endswith(b"\n"):
             return json.loads(line), waited + time.monotonic() - begun
         self._kill()
-        self._popen.wait()
-        if late.is_set():
-            raise ReadError("READER_TIMEOUT", f"reading it took more than {seconds:g} seconds")
+        if self._popen.wait() == -signal.SIGXCPU or late.is_set():
+            raise ReadError("READER_TIMEOUT", f"reading it took more than {seconds:.3g} seconds")
         raise ReadError("READER_CRASHED", "reading it ended the process that did")
 
     def _put_down(self, parts: Iterable[bytes]) -> int:

@@ -50,8 +50,9 @@ class IndexingSettings(ServiceSettings, DatabaseSettings):
     first needed. One client's files take all but one of them, if there are several."""
 
     reader_timeout_seconds: Seconds = 120.0
-    """Maximum time for reading one such file; a small one has less: 20 seconds, and one for each 20,000
-    bytes. A large one has a second more for each 4 MB, and for each 250,000 characters read of it."""
+    """Maximum processor time for reading one such file; a small one has less: 20 seconds, and one for each
+    20,000 bytes. A large one has a second more for each 4 MB, and for each 250,000 characters read of it. By
+    the clock it may take five times as long, as it does on a crowded machine."""
 
     reader_memory_bytes: Annotated[int, Field(ge=256 * 1024**2, le=64 * 1024**3)] = 2 * 1024**3
     """Maximum address space of such a process; a file that takes more fails."""

@@ -266,6 +266,23 @@ def test_a_reader_that_takes_too_long_is_ended_with_all_it_started(sandbox: Sand
         assert set(psutil.Process().children(recursive=True)) <= before
 
 
+def test_a_reader_that_gets_no_processor_for_longer_than_it_may_compute_reads_on() -> None:
+    with Sandbox(replace(LIMITS, seconds=4.0), processes=1) as sandbox:
+        others = set(psutil.Process().children())
+        sandbox.read("web.html", b"<p>the first file starts the process</p>")
+        (reader,) = set(psutil.Process().children()) - others
+        reader.suspend()
+        threading.Timer(5.0, reader.resume).start()
+        assert sandbox.read("web.html", b"<p>read late</p>").text == "read late"
+
+
+def test_a_reader_that_computes_for_too_long_is_said_to_take_too_long() -> None:
+    with Sandbox(replace(LIMITS, seconds=0.5)) as sandbox, pytest.raises(ReadError) as raised:
+        sandbox.read("web.html", b"<p><b>long</b> <i>work</i></p>" * 200_000)
+    assert raised.value.reason == "READER_TIMEOUT"
+    assert "2 seconds" in raised.value.message
+
+
 def test_a_reader_that_takes_too_much_memory_fails_only_that_file() -> None:
     with Sandbox(replace(LIMITS, memory_bytes=400 * 1024**2, max_image_pixels=10**9)) as sandbox:
         with pytest.raises(ReadError) as raised:

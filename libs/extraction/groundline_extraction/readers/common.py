@@ -37,8 +37,8 @@ class ReaderLimits:
     ocr_languages: str = "eng"
 
     def seconds_for(self, size: int, given: int = 0) -> float:
-        """Return the seconds that a file may take: by its size in bytes, and by the characters that it has
-        given so far."""
+        """Return the seconds that the reader of a file may compute: by its size in bytes, and the characters
+        that it has given so far."""
         least = min(self.seconds, 20.0 + size / 20_000)
         return least + size / BYTES_PER_SECOND + given / CHARACTERS_PER_SECOND
 

@@ -145,11 +145,15 @@ def confine(readable: Iterable[Path], *, memory_bytes: int) -> Mapping[str, str]
     }
 
 
-def limit_cpu_seconds(seconds: float) -> None:
-    """End this process when it has computed for `seconds` more."""
+def cpu_seconds() -> float:
+    """Return the seconds that this process has computed for."""
     used = resource.getrusage(resource.RUSAGE_SELF)
-    soft = int(used.ru_utime + used.ru_stime + seconds) + 1
-    resource.setrlimit(resource.RLIMIT_CPU, (soft, resource.RLIM_INFINITY))
+    return used.ru_utime + used.ru_stime
+
+
+def limit_cpu_seconds(seconds: float) -> None:
+    """End this process when it has computed for `seconds` in all, rounded up."""
+    resource.setrlimit(resource.RLIMIT_CPU, (int(seconds) + 1, resource.RLIM_INFINITY))
 
 
 def _set_limits(memory_bytes: int) -> None:

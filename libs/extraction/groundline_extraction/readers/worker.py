@@ -22,7 +22,7 @@ from groundline_extraction.readers.common import (
     cut,
     encoded_bytes,
 )
-from groundline_extraction.readers.isolation import confine, limit_cpu_seconds
+from groundline_extraction.readers.isolation import confine, cpu_seconds, limit_cpu_seconds
 
 
 def main() -> None:
@@ -38,16 +38,26 @@ def main() -> None:
             request = json.loads(line)
             with os.fdopen(content, "rb", closefd=False) as file:
                 file.seek(0)
-                # The caller measures the time of the whole, and by then waits no longer.
-                limit_cpu_seconds(limits.seconds_for(request["size"]))
-
-                def give(read: Read, size: int = request["size"]) -> None:
-                    for piece in cut(read):
-                        _write(answers, {"piece": dataclasses.asdict(piece)})
-                    limit_cpu_seconds(limits.seconds_for(size))
-
+                give = _giver(answers, request["size"], limits)
                 hints = Hints(**request["hints"])
                 _write(answers, _error(request["reader"], file, hints, limits, give))
+
+
+def _giver(answers: IO[bytes], size: int, limits: ReaderLimits) -> Give:
+    """Begin to count the time of a file, and return the function that gives its pieces, for each of which it
+    has more."""
+    begun, given = cpu_seconds(), 0
+    limit_cpu_seconds(begun + limits.seconds_for(size))
+
+    def give(read: Read) -> None:
+        nonlocal size, given
+        for piece in cut(read):
+            _write(answers, {"piece": dataclasses.asdict(piece)})
+        given += len(read.text)
+        size += sum(len(member.data) for member in read.members)
+        limit_cpu_seconds(begun + limits.seconds_for(size, given))
+
+    return give
 
 
 def _error(reader: Any, file: BinaryIO, hints: Hints, limits: ReaderLimits, give: Give) -> Any:
