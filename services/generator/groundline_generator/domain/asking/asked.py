@@ -21,11 +21,12 @@ def _said_by(*kinds: str) -> re.Pattern[str]:
 _KIND: Final = _said_by("kind")
 _PART: Final = "|".join(each["parts"] for each in _LANGUAGES.values())
 _REFERENCE: Final = re.compile(
-    rf"^\W*\(?\d{{1,3}}[a-z]?\)(?=\s)|(?:§{{1,2}}\s*|\b(?:{_PART})\s+)\(?\d+[a-z]?\b\)?"
+    r"(?<=\])\([^()\n]{1,2000}\)|\w+://[^\s()<>\]]+|^\W*\(?\d{1,3}[a-z]?\)(?=\s)"
+    rf"|(?:§{{1,2}}\s*|\b(?:{_PART})\s+)\(?\d+[a-z]?\b\)?"
     r"(?:\s*(?:,|-|–|to|and|or|bis|und|oder)\s*\d+[a-z]?\b)*",
     re.IGNORECASE | re.VERBOSE,
 )
-"""A number that names a part of a text: "(2)" at its beginning, "§ 20", "Abs. 2", "chapter 3"."""
+"""A number that names a part of a text: "(2)" at its beginning, "§ 20", "Abs. 2", "chapter 3"; an address."""
 _QUANTITY: Final = re.compile(
     r"\bhow (?:many|much|long|old|far|often|large|big|high|tall|deep|fast)\b|\bwhat (?:percent|number|share)"
     r"|\bwie ?(?:viele?|lange?|alt|weit|oft|groß|hoch|tief|schnell|häufig)\b"
@@ -108,7 +109,7 @@ def tells_figure(query: str, text: str) -> bool:
 
 
 def _plain(text: str) -> str:
-    """Return a text without the numbers of parts of texts, which tell no amount."""
+    """Return a text without the numbers of parts of texts and in addresses, which tell no amount."""
     return _REFERENCE.sub(" ", text)
 
 

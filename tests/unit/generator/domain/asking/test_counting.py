@@ -79,14 +79,19 @@ def test_a_line_that_is_a_link_alone_tells_nobody_and_no_number(link: str) -> No
 
 PARTS = [
     "(2) The trial period ends as § 22 and section 3, paragraph 1 say.",
+    "See [the trial period](https://a.example/936/) and http://b.example/2015.",
     "(2) Für die Probezeit gelten § 22 Abs. 2 Nr. 1 und Artikel 4 Satz 1 und 2 entsprechend.",
 ]
 
 
 @pytest.mark.parametrize(
     ("query", "parts"),
-    [("How long is the trial period?", PARTS[0]), ("Wie lange dauert die Probezeit?", PARTS[1])],
+    [
+        ("How long is the trial period?", PARTS[0]),
+        ("How long is the trial period?", PARTS[1]),
+        ("Wie lange dauert die Probezeit?", PARTS[2]),
+    ],
 )
-def test_the_number_of_a_part_of_a_text_tells_no_amount(query: str, parts: str) -> None:
+def test_the_number_of_a_part_of_a_text_or_in_an_address_tells_no_amount(query: str, parts: str) -> None:
     assert not tells(query, parts)
     assert tells(query, f"{parts} 3")
