@@ -14,7 +14,7 @@ _REMEMBERED_TEXTS: Final = 512
 _LONGEST_REMEMBERED: Final = 8_000
 """Maximum characters of a cached text. Most chunks are shorter; the cache takes some 10 MB, 40 at most."""
 
-_LINK: Final = re.compile(r"\]\([^\s()]*\)")
+_LINK: Final = re.compile(r"\]\([^()\n]{0,2000}\)")
 """The address of a Markdown link, whose words say nothing of what the sentence tells."""
 
 

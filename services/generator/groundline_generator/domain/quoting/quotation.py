@@ -10,6 +10,8 @@ from groundline_generator.domain.segments import TAG, Kind, cells
 
 _MAX_CHARACTERS: Final = 1_200
 _SPACE: Final = re.compile(r"\s+")
+_TEMPLATE_LINK: Final = re.compile(r"\[([^\[\]\n]{1,300})\]\(\{[%{][^()\n]{1,500}[%}]\}[^\s()]{0,500}\)")
+"""A link whose address a site's generator puts in."""
 _GAP: Final = re.compile(r" {2,}|\t+")
 
 
@@ -22,6 +24,7 @@ def quotation(sentence: Sentence) -> str:
         text = _in_words(sentence)
     elif sentence.segment.kind is Kind.CELL:
         text = f"{sentence.segment.columns}: {text}"
+    text = _TEMPLATE_LINK.sub(r"\1", text)
     # The document's own footnote marks would read as citations.
     text = _SPACE.sub(" ", without_markers(TAG.sub(lambda tag: " " if tag["line"] else "", text))).strip()
     if len(text) > _MAX_CHARACTERS:
