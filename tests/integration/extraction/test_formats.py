@@ -153,6 +153,20 @@ def test_restructured_text_is_read_as_markdown_without_what_steers_the_site(extr
 @pytest.mark.parametrize(
     "source",
     [
+        "+----+---------+\n| 0  | fine    |\n+----+---------+\n| 10 | missing |\n+----+---------+\n",
+        "==  =======\n0   fine\n10  missing\n==  =======\n",
+    ],
+)
+def test_the_first_row_of_a_restructured_table_without_a_head_names_no_columns(
+    extract: Any, source: str
+) -> None:
+    extraction = extract(f"Exit codes:\n\n{source}".encode(), "codes.rst")
+    assert extraction.text == "Exit codes:\n\n|  |  |\n|---|---|\n| 0 | fine |\n| 10 | missing |"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
         "=====\nTitle without end",
         "+---+\n| a",
         "=== ===\na   b",

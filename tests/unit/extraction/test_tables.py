@@ -122,6 +122,12 @@ def test_a_text_without_tables_has_none(read: Read) -> None:
     assert read("a,b\n", "a.csv")[1] == []
 
 
+def test_a_table_without_a_head_has_all_its_rows_and_no_names(read: Read) -> None:
+    text, [table] = read("+---+---+\n| 0 | a |\n+---+---+\n| 1 | b |\n+---+---+\n", "a.rst")
+    assert (table.columns, [row.cells for row in table.rows]) == (("", ""), [("0", "a"), ("1", "b")])
+    assert [text[row.start :].split("\n")[0] for row in table.rows] == ["| 0 | a |", "| 1 | b |"]
+
+
 def pdf(table: list[list[str]], *, is_repeated: bool) -> bytes:
     out = io.BytesIO()
     style = [("GRID", (0, 0), (-1, -1), 0.5, "black")]

@@ -117,10 +117,13 @@ class MarkdownBuilder:
         if text.strip():
             self.add(f"{fence}{language}\n{text.strip(chr(10)).rstrip()}\n{fence}")
 
-    def table(self, rows: Sequence[GridRow], *, part: TablePart = "whole") -> None:
-        """Append a table and its rows, or a part of a table that is too long to be held."""
+    def table(self, rows: Sequence[GridRow], *, part: TablePart = "whole", has_head: bool = True) -> None:
+        """Append a table and its rows, or a part of a table that is too long to be held. The columns of one
+        without a head have no names."""
         rows = [row._replace(cells=_cleaned(row.cells)) for row in rows]
         rows = _without_blanks(rows) if part == "whole" else [row for row in rows if any(row.cells)]
+        if rows and not has_head:
+            rows = [GridRow([""] * len(rows[0].cells)), *rows]
         lines = list(_lines(rows, with_head=part != "next"))
         between = "\n" if part == "next" else _BETWEEN
         begin = self._length + (len(between) if self._length else 0)

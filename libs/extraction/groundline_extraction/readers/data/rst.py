@@ -192,13 +192,15 @@ class _Writer:
         first = lines[index].rstrip()
         if _GRID.match(first):
             block = [*takewhile(lambda line: line[:1] in ("+", "|"), map(str.rstrip, _from(lines, index)))]
-            self._builder.table(_grid_rows(block))
+            has_head = any(_GRID.match(line) and "=" in line for line in block)
+            self._builder.table(_grid_rows(block), has_head=has_head)
             return len(block)
         if _SIMPLE.match(first):
             end = index + 1
             while end < len(lines) and not (_SIMPLE.match(lines[end].rstrip()) and _is_last(lines, end)):
                 end += 1
-            self._builder.table(_simple_rows([line.rstrip() for line in lines[index:end]]))
+            block = [line.rstrip() for line in lines[index:end]]
+            self._builder.table(_simple_rows(block), has_head=any(map(_SIMPLE.match, block[1:])))
             return end + 1 - index
         return 0
 
