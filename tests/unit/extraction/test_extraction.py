@@ -288,6 +288,34 @@ def test_a_row_that_is_longer_than_the_first_keeps_its_cells() -> None:
     assert EXTRACTOR.extract(given).text == "a: 1\nb: 2\n3"
 
 
+@pytest.mark.parametrize(
+    ("table", "text"),
+    [
+        ("Sales of 2024\n\nRegion,Q1\nNorth,5\n", "Sales of 2024\n\nRegion: North\nQ1: 5"),
+        ("X;510;;Terms\nNo;Name\n10;net\n", "X 510 Terms\n\nNo: 10\nName: net"),
+        ("X;510\nNo;Name\n10;net\n", "X 510\n\nNo: 10\nName: net"),
+        ("Sales\nof 2024\nRegion,Q1\nNorth,5\n", "Sales\n\nof 2024\n\nRegion: North\nQ1: 5"),
+    ],
+)
+def test_rows_that_are_unlike_the_names_of_columns_below_them_are_titles(table: str, text: str) -> None:
+    assert EXTRACTOR.extract(GivenDocument(table.encode(), uri="sales.csv")).text == text
+
+
+@pytest.mark.parametrize(
+    ("table", "text"),
+    [
+        ("size\nsmall,4\nlarge,6\n", "size: small\n4\n\nsize: large\n6"),
+        ("a,b\nx,y,z\nu,v,w\n", "a: x\nb: y\nz\n\na: u\nb: v\nw"),
+        ("a,b\nx,y\n1,2\n", "a: x\nb: y\n\na: 1\nb: 2"),
+        ("at,2023\nParis,none\nRome,5\n", "at: Paris\n2023: none\n\nat: Rome\n2023: 5"),
+    ],
+)
+def test_the_first_row_names_the_columns_where_no_row_of_names_is_known_below_it(
+    table: str, text: str
+) -> None:
+    assert EXTRACTOR.extract(GivenDocument(table.encode(), uri="sizes.csv")).text == text
+
+
 RECORD = {
     "name": "Valve",
     "size": {"height": 2.0, "unit": "mm"},

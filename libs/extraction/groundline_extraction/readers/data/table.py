@@ -1,10 +1,10 @@
-"""CSV and TSV as records: each row under the names of the first."""
+"""CSV and TSV as records: each row under the names of the first, or of the first below titles."""
 
 import csv
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import chain
-from typing import BinaryIO
+from itertools import chain, islice, pairwise
+from typing import BinaryIO, Final
 
 from groundline_extraction.encoding import decoded_file, lines_of
 from groundline_extraction.formats import TSV
@@ -18,7 +18,11 @@ from groundline_extraction.readers.common import (
     whole,
 )
 from groundline_extraction.readers.data.delimiters import best_delimiter, stated_delimiter
+from groundline_extraction.readers.grids import is_head_above
 from groundline_extraction.tables import TableRow, TableRows
+
+MAX_TITLES: Final = 5
+"""Maximum rows above the names of the columns."""
 
 
 def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
@@ -45,7 +49,8 @@ def read_pieces(file: BinaryIO, hints: Hints, limits: ReaderLimits, give: Give) 
 
 
 class _Records:
-    """Rows of a file as text and as a table; the first one with a cell names the columns."""
+    """Rows of a file as text and as a table; the first one with a cell names the columns, unless titles stand
+    above the names."""
 
     def __init__(self) -> None:
         self.names: Sequence[str] = ()
@@ -62,12 +67,16 @@ class _Records:
         reader = csv.reader(lines, delimiter=delimiter)
         try:
             numbered = ((number, row) for number, row in enumerate(reader, 1) if any(row))
-            self.names = [name.strip() for name in next(numbered, (0, []))[1]]
+            first = list(islice(numbered, MAX_TITLES + 2))
+            titles = _titles([row for _, row in first])
+            self.names = [name.strip() for name in first[titles][1]] if first else []
             between = ""
-            for number, row in numbered:
-                if text := row_text(self.names, row):
+            for index, (number, row) in enumerate(chain(first[:titles], first[titles + 1 :], numbered)):
+                is_title = index < titles
+                if text := " ".join(filter(None, row)) if is_title else row_text(self.names, row):
                     start = self._position + len(between)
-                    self._rows.append(TableRow(number, start, tuple(cell.strip() for cell in row)))
+                    if not is_title:
+                        self._rows.append(TableRow(number, start, tuple(cell.strip() for cell in row)))
                     self._position = start + len(text)
                     yield between + text
                     between = "\n\n"
@@ -75,6 +84,16 @@ class _Records:
                 yield " ".join(self.names)
         except csv.Error as error:
             raise ReadError("INVALID_TABLE", f"line {reader.line_num}: {str(error)[:200]}") from None
+
+
+def _titles(rows: Sequence[Sequence[str]]) -> int:
+    """Return how many rows stand above the names of the columns: rows of another width or with numbers, where
+    a row of different names has one with numbers below it."""
+    for count, (row, below) in enumerate(pairwise(rows)):
+        if len(set(row)) == len(row) == len(below) > 1 and is_head_above(row, below):
+            is_known = any(len(above) == len(row) and is_head_above(above, below) for above in rows[:count])
+            return 0 if is_known else count
+    return 0
 
 
 def row_text(names: Sequence[str], row: Sequence[str]) -> str:
