@@ -19,13 +19,28 @@ _OVERFLOW: Final = object()
 """Value as which a number is read that no double holds."""
 
 _IN_OUR_WORDS: Final = {
+    "bool_parsing": "must be true or false",
+    "bool_type": "must be true or false",
     "dict_type": "must be an object",
     "extra_forbidden": "is not a field",
+    "float_parsing": "must be a number",
+    "float_type": "must be a number",
+    "greater_than_equal": "must be at least {ge:.15g}",
+    "int_from_float": "must be a whole number",
+    "int_parsing": "must be a whole number",
+    "int_type": "must be a whole number",
+    "less_than_equal": "must be at most {le:.15g}",
     "list_type": "must be a list",
+    "literal_error": "must be {expected}",
     "missing": "is required",
     "model_type": "must be an object",
+    "string_too_long": "must have at most {max_length} characters",
+    "string_too_short": "must have {min_length} or more characters",
+    "string_type": "must be a text",
+    "too_long": "must have at most {max_length} entries, has {actual_length}",
+    "too_short": "must have {min_length} or more entries, has {actual_length}",
 }
-"""Descriptions by pydantic's types of errors, if its own text speaks of Python."""
+"""Descriptions by pydantic's types of errors, whose own texts speak of Python and of steps of validation."""
 
 
 def read_json(body: bytes) -> Any:
@@ -59,12 +74,12 @@ def validated[M: BaseModel](model: type[M], given: Any, within: str = "") -> M:
         return model.model_validate(given)
     except ValidationError as error:
         violations = Violations()
-        for problem in error.errors(include_url=False, include_context=False, include_input=False):
+        for problem in error.errors(include_url=False, include_input=False):
             path = within
             for step in problem["loc"]:
                 path = _within(path, step)
-            text = _IN_OUR_WORDS.get(problem["type"]) or problem["msg"].removeprefix("Value error, ")
-            violations.add(path or "body", text)
+            text = _IN_OUR_WORDS.get(problem["type"], "").format(**problem.get("ctx", {}))
+            violations.add(path or "body", text or problem["msg"].removeprefix("Value error, "))
         raise InvalidArgumentError(violations) from None
 
 

@@ -83,6 +83,26 @@ async def test_a_wrong_field_is_named_before_anything_is_asked(
     assert services.requests == []
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"messages": []}, "messages: must have 1 or more entries, has 0"),
+        ({"temperature": 5}, "temperature: must be at most 2"),
+        ({"temperature": "hot"}, "temperature: must be a number"),
+        ({"max_tokens": 0}, "max_tokens: must be at least 1"),
+        ({"max_tokens": 2**31}, "max_tokens: must be at most 32768"),
+        ({"max_tokens": 1.5}, "max_tokens: must be a whole number"),
+        ({"stream": "often"}, "stream: must be true or false"),
+        ({"model": 7}, "model: must be a text"),
+    ],
+)
+async def test_a_wrong_value_is_told_in_plain_words(
+    client: httpx.AsyncClient, change: dict[str, Any], message: str
+) -> None:
+    error = await error_of(await client.post(COMPLETIONS, json=ASK | change), 400)
+    assert error["message"] == message
+
+
 async def test_every_wrong_field_is_named(client: httpx.AsyncClient) -> None:
     error = await error_of(await client.post(COMPLETIONS, json=ASK | {"n": 2, "temperature": "hot"}), 400)
     assert [each["param"] for each in error["violations"]] == ["temperature", "n"]
