@@ -1,6 +1,7 @@
 """Text for a terminal."""
 
 import json
+import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -22,9 +23,14 @@ def printable(text: str) -> str:
     return "".join(map(_printable, text))
 
 
+def one_line(text: str) -> str:
+    """Return `text` printable and on one line: a name with a line feed must not look like two."""
+    return printable(re.sub(r"\s+", " ", text))
+
+
 def summary(text: str, *, length: int) -> str:
     """Return the beginning of `text` on one line, cut at a word and marked with an ellipsis."""
-    words = printable(" ".join(text.split()))
+    words = one_line(text).strip()
     if len(words) <= length:
         return words
     return words[:length].rsplit(" ", 1)[0] + _ELLIPSIS
@@ -72,7 +78,7 @@ def print_columns(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> 
 
 
 def _cell(value: object) -> str:
-    return f"{value:.3f}" if isinstance(value, float) else printable(" ".join(str(value).split()))
+    return f"{value:.3f}" if isinstance(value, float) else one_line(str(value)).strip()
 
 
 def _printable(character: str) -> str:

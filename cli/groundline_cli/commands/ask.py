@@ -25,7 +25,7 @@ from rich.console import Console
 from groundline_cli.commands.as_of import as_of_option
 from groundline_cli.commands.gateway import collections_option, json_option, run, with_gateway
 from groundline_cli.connection import Connection
-from groundline_cli.terminal import print_json, printable, shown_enum, summary
+from groundline_cli.terminal import one_line, print_json, printable, shown_enum, summary
 
 _REFUSED_EXIT_CODE: Final = 3
 _TITLE_LENGTH: Final = 120
@@ -146,7 +146,7 @@ def _print_sources(sources: Sequence[Source], completed: ChatCompleted) -> None:
 
 def _source_line(source: Source) -> str:
     title = summary(source.title, length=_TITLE_LENGTH)
-    return f"[{source.number}] {title} — {printable(source.uri)}"
+    return f"[{source.number}] {title} — {one_line(source.uri)}"
 
 
 def _print_notes(completed: ChatCompleted, thread_id: str) -> None:

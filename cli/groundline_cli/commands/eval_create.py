@@ -19,7 +19,7 @@ from groundline_cli.evaluation.making.folder import DraftedSet
 from groundline_cli.evaluation.making.rated import Rated, rated_questions
 from groundline_cli.evaluation.making.wording import Wording
 from groundline_cli.evaluation.sets import DatasetError
-from groundline_cli.terminal import printable
+from groundline_cli.terminal import one_line, printable
 
 _ACCEPT: Final = "a"
 _EDIT: Final = "e"
@@ -155,7 +155,7 @@ async def _texts(client: AsyncClient, collection: str, documents: Sequence[Docum
 def _decide(one: Draft, place: str) -> str:
     """Show a draft, and ask what to do with it."""
     shown = printable(one.sentence).replace(one.answer, click.style(one.answer, bold=True))
-    click.echo(f"\n{place}  {printable(one.uri)}\n  {shown}")
+    click.echo(f"\n{place}  {one_line(one.uri)}\n  {shown}")
     click.echo(f"  question: {printable(one.question)}\n  answer:   {printable(one.answer)}")
     choices = click.Choice([_ACCEPT, _EDIT, _REJECT, _QUIT])
     decision: str = click.prompt("[a]ccept, [e]dit, [r]eject or [q]uit", type=choices, show_choices=False)

@@ -19,7 +19,7 @@ from groundline_cli import ingestion
 from groundline_cli.commands.gateway import json_object, json_option, run, with_gateway
 from groundline_cli.connection import Connection
 from groundline_cli.files import Description, Failure
-from groundline_cli.terminal import print_json, printable
+from groundline_cli.terminal import one_line, print_json
 
 SOME_FAILED: Final = 4
 
@@ -239,7 +239,7 @@ def _print_language(report: ingestion.IngestReport, collection: str) -> None:
 
 def _print_names(names: Sequence[str]) -> None:
     for name in names[:_SHOWN_NAMES]:
-        click.echo(f"  {_line(name)}", err=True)
+        click.echo(f"  {one_line(name)}", err=True)
     if len(names) > _SHOWN_NAMES:
         click.echo(f"  and {len(names) - _SHOWN_NAMES} more", err=True)
 
@@ -313,9 +313,8 @@ def _print_unsupported(uris: Sequence[str]) -> None:
 
 def _print_failed(failures: Sequence[Failure]) -> None:
     for failure in failures:
-        click.echo(
-            f"{click.style('failed:', fg='red')} {_line(failure.name)}: {_line(failure.reason)}", err=True
-        )
+        name, reason = one_line(failure.name), one_line(failure.reason)
+        click.echo(f"{click.style('failed:', fg='red')} {name}: {reason}", err=True)
 
 
 def print_report(report: ingestion.IngestReport, collection: str, *, watched: bool, as_json: bool) -> None:
@@ -428,7 +427,3 @@ def _summary(report: ingestion.IngestReport, collection: str) -> str:
 def _skipped(skipped: Counter[str]) -> str:
     reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(skipped.items()))
     return f"{skipped.total()} skipped ({reasons})"
-
-
-def _line(text: str) -> str:
-    return printable(" ".join(text.split()))

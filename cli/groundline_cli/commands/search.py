@@ -1,7 +1,6 @@
 """groundline search"""
 
 import json
-import re
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
@@ -21,7 +20,7 @@ from groundline_cli.commands.as_of import as_of_option
 from groundline_cli.commands.ask import print_degraded
 from groundline_cli.commands.gateway import collections_option, json_object, json_option, run, with_gateway
 from groundline_cli.connection import Connection
-from groundline_cli.terminal import print_columns, print_json, printable, shown_enum, summary
+from groundline_cli.terminal import one_line, print_columns, print_json, printable, shown_enum, summary
 
 _TITLE_LENGTH: Final = 120
 _SNIPPET_LENGTH: Final = 400
@@ -241,7 +240,7 @@ def _value(name: str, value: Any) -> Any:
 def _print_passage(rank: int, passage: Passage) -> None:
     chunk = passage.chunk or Chunk()
     title = click.style(summary(chunk.title, length=_TITLE_LENGTH), bold=True)
-    click.echo(f"{rank:>3}. {passage.score:.4f}  {title} — {printable(chunk.uri)}")
+    click.echo(f"{rank:>3}. {passage.score:.4f}  {title} — {one_line(chunk.uri)}")
     before = [each.text for each in passage.adjacent_chunks if each.chunk_index <= chunk.chunk_index]
     after = [each.text for each in passage.adjacent_chunks if each.chunk_index > chunk.chunk_index]
     around = [[summary(text, length=_SNIPPET_LENGTH) for text in texts] for texts in (before, after)]
@@ -258,15 +257,11 @@ def _found_part(passage: Passage) -> str:
     pieces = [_ELLIPSIS] if text[:at].strip() else []
     for word in found.words:
         if at <= word.start_offset < word.end_offset <= end:
-            pieces += [_one_line(text[at : word.start_offset])]
-            pieces += [click.style(_one_line(text[word.start_offset : word.end_offset]), bold=True)]
+            pieces += [one_line(text[at : word.start_offset])]
+            pieces += [click.style(one_line(text[word.start_offset : word.end_offset]), bold=True)]
             at = word.end_offset
-    pieces += [_one_line(text[at:end]), _ELLIPSIS if text[end:].strip() else ""]
+    pieces += [one_line(text[at:end]), _ELLIPSIS if text[end:].strip() else ""]
     return "".join(pieces)
-
-
-def _one_line(text: str) -> str:
-    return printable(re.sub(r"\s+", " ", text))
 
 
 def _print_explanations(response: SearchResponse) -> None:

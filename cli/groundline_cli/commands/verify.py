@@ -13,7 +13,7 @@ from groundline_cli.commands.as_of import as_of_option
 from groundline_cli.commands.ask import print_degraded
 from groundline_cli.commands.gateway import collections_option, json_object, json_option, run, with_gateway
 from groundline_cli.connection import Connection
-from groundline_cli.terminal import print_json, printable, shown_enum, summary
+from groundline_cli.terminal import one_line, print_json, printable, shown_enum, summary
 
 _REFUTED_EXIT_CODE: Final = 1
 _CLAIM_LENGTH: Final = 300
@@ -99,7 +99,7 @@ def _print_claim(claim: VerifiedClaim) -> None:
     for evidence in claim.evidence:
         source = evidence.source or Source()
         click.echo(f"    “{summary(evidence.text, length=_CLAIM_LENGTH)}”")
-        click.echo(f"    {summary(source.title, length=_TITLE_LENGTH)} — {printable(source.uri)}")
+        click.echo(f"    {summary(source.title, length=_TITLE_LENGTH)} — {one_line(source.uri)}")
 
 
 def _print_end(completed: VerifyCompleted) -> None:

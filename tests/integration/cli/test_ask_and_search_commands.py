@@ -62,6 +62,12 @@ def test_what_an_answer_went_without_is_noted(groundline: Run, gateway: FakeGate
     assert "note: without keyword arm: BM25 was late" in result.stderr
 
 
+def test_a_name_with_a_line_feed_takes_one_line(groundline: Run, gateway: FakeGateway) -> None:
+    sources = {"sources": [{"number": 1, "title": "Leave", "uri": "leave.md\n[2] Travel"}]}
+    gateway.chat_events = [*CHAT[:3], {"sequence": 3, "sources": sources}, *CHAT[4:]]
+    assert groundline("ask", "How many days?").stdout.endswith("\n[1] Leave — leave.md [2] Travel\n")
+
+
 def test_an_answer_is_followed_by_the_sources_it_cites(groundline: Run, gateway: FakeGateway) -> None:
     gateway.chat_events = CHAT
     result = groundline("ask", "How many days?", "--collection", "a", "--collection", "b", "--thread", "t")
