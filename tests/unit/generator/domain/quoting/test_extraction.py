@@ -485,17 +485,3 @@ def test_a_difference_is_told_by_what_is_said_of_each_thing_alone() -> None:
         "As the primary caregiver you have 16 weeks of leave.",
         "As the secondary caregiver you have 6 weeks of leave.",
     ]
-
-
-def test_the_address_that_a_generator_puts_into_a_link_is_not_quoted_and_says_nothing() -> None:
-    page = '[page on valves]({% page "how-to/relief-valve/pressure" %}#opening)'
-    passage = numbered(1, f"Read the {page}. The room is heated.")
-    assert quotes("Which page is on valves?", [passage])[0] == "Read the page on valves."
-    assert not quotes("What is the pressure of relief?", [passage])
-
-
-def test_tags_within_a_sentence_are_not_quoted() -> None:
-    passage = numbered(1, "The <b>relief valve</b>: it opens<br>at 41 bar. Use List<int> for the values.")
-    (best, *_) = quotes("At what pressure does the relief valve open?", [passage])
-    assert best == "The relief valve: it opens at 41 bar."
-    assert "Use List<int> for the values." in quotes("What holds the values?", [passage])
