@@ -1,4 +1,4 @@
-"""What of a sentence is quoted."""
+"""Quotations of sentences, as answers show them."""
 
 from groundline_generator.domain.quoting.extraction import extract
 from groundline_tests.generator.messages import numbered
