@@ -98,6 +98,8 @@ _ABBREVIATION: Final = re.compile(
     re.VERBOSE,
 )
 _ORDINAL: Final = re.compile(r"(?:^|\s|\()\d{1,2}\.$")
+# What bounds the number behind it; "min." behind a number is minutes.
+_BOUND: Final = re.compile(r"(?:^|(?<!\d)\s|\()(?:max|min|mind)\.$", re.IGNORECASE)
 
 
 def segments(text: str, language: str | None, columns: str = "") -> list[Segment]:
@@ -294,6 +296,8 @@ class _Cutter:
             return True
         before = self._text[max(begin, boundary.end() - 12) : boundary.end()]
         if _ABBREVIATION.search(before):
+            return False
+        if following and following.group().isdecimal() and _BOUND.search(before):
             return False
         return not (self._language == "german" and _ORDINAL.search(before))
 

@@ -40,6 +40,19 @@ def test_ordinals_and_abbreviations_do_not_end_a_german_sentence(text: str) -> N
     assert texts(text, "german") == [text]
 
 
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("Send it by mail (max. 3 photos).", ["Send it by mail (max. 3 photos)."]),
+        ("JPG-Stufe max. 8, mind. 300 dpi.", ["JPG-Stufe max. 8, mind. 300 dpi."]),
+        ("Wait for 5 min. 3 lamps light up.", ["Wait for 5 min.", "3 lamps light up."]),
+        ("Set the power to max. The fan starts.", ["Set the power to max.", "The fan starts."]),
+    ],
+)
+def test_a_bound_is_not_cut_from_its_number(text: str, sentences: list[str]) -> None:
+    assert texts(text, "german") == sentences
+
+
 def test_a_number_ends_an_english_sentence() -> None:
     assert texts("They had 24. The rest left.", "english") == ["They had 24.", "The rest left."]
 
