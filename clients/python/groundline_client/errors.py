@@ -46,7 +46,8 @@ class DeadlineExceededError(UnreachableError):
 
 
 class UnsendableError(GatewayError, ValueError):
-    """A request that was not sent, since it cannot be written: NaN, half a surrogate, an empty id."""
+    """A request that was not sent, since it cannot be written: NaN, half a surrogate, an empty id. Or a
+    client that was not made, since its gateway or key allow no request."""
 
 
 class ProtocolError(GatewayError):

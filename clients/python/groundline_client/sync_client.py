@@ -60,6 +60,7 @@ from groundline_client.transport.messages import (
     ChatEvent,
     VerifyEvent,
     chat_event,
+    checked_gateway,
     compact_json,
     has_ended,
     is_loopback,
@@ -116,7 +117,7 @@ class Client:
         timeout_seconds: float | None = None,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        self._gateway = gateway.rstrip("/")
+        self._gateway = checked_gateway(gateway, api_key)
         self._timeout_seconds = timeout_seconds
         self._http = httpx.Client(
             base_url=self._gateway,

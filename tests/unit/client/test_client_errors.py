@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from groundline_client import ApiError, FieldViolation, GatewayError, UnsendableError
+from groundline_client import ApiError, Client, FieldViolation, GatewayError, UnsendableError
 from groundline_client.models import ChatError, ErrorReason, FieldError
 from groundline_client.transport import rpcs
 
@@ -16,6 +16,21 @@ def nested(levels: int) -> dict[str, Any]:
     for _ in range(levels):
         found = {"$not": found}
     return found
+
+
+@pytest.mark.parametrize(
+    "gateway", ["", "localhost:8080", "http://", "http://[bad", "http://localhost:99999"]
+)
+def test_a_client_of_no_usable_address_is_not_made(gateway: str) -> None:
+    with pytest.raises(UnsendableError, match="the gateway must be a URL"):
+        Client(gateway, "key")
+
+
+@pytest.mark.parametrize("api_key", ["ключ", "a\nb"])
+def test_a_client_with_a_key_that_no_header_holds_is_not_made(api_key: str) -> None:
+    with pytest.raises(UnsendableError, match="printable ASCII") as raised:
+        Client("http://127.0.0.1:8080", api_key)
+    assert api_key not in str(raised.value)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from groundline_client.errors import ProtocolError, UnreachableError
+from groundline_client.errors import ProtocolError, UnreachableError, UnsendableError
 from groundline_client.json_form import JsonObject, from_json, list_from_json, time_json, to_json
 from groundline_client.models import (
     AnswerCorrection,
@@ -169,6 +169,21 @@ def present[T](part: T | None, name: str) -> T:
 def has_ended(job: IngestionJob) -> bool:
     """Tell whether every document of the job has ended."""
     return job.state not in (JobState.QUEUED, JobState.RUNNING)
+
+
+def checked_gateway(gateway: str, api_key: str) -> str:
+    """Return the address without a slash at its end. Raises UnsendableError if nothing can be sent to it, or
+    with the key; neither is quoted, as an address pasted by mistake may be a key."""
+    try:
+        parts = urlsplit(gateway)
+        is_usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_usable = False
+    if not is_usable:
+        raise UnsendableError("the gateway must be a URL like http://127.0.0.1:8080")
+    if not (api_key.isascii() and api_key.isprintable()):
+        raise UnsendableError("the API key must consist of printable ASCII characters")
+    return gateway.rstrip("/")
 
 
 def is_loopback(url: str) -> bool:
