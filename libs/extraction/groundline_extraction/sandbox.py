@@ -256,7 +256,8 @@ class _Process:
             line = self._popen.stdout.readline()
         finally:
             timer.cancel()
-        if line.endswith(b"\n"):
+            timer.join()  # the process is then killed, or will not be: the next file must not meet it dying
+        if line.endswith(b"\n") and not late.is_set():
             return json.loads(line), waited + time.monotonic() - begun
         self._kill()
         if self._popen.wait() == -signal.SIGXCPU or late.is_set():
