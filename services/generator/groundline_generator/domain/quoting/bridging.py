@@ -53,11 +53,13 @@ def bridged(
     """Return a sentence of the best passage with a name that the question does not have, and what another
     document tells of it that this passage lacks of the question, in a sentence or in two.
 
-    Empty without such a pair. The other document has to tell all that is lacking, and the kind of answer that
-    is asked for, if the question is about a time, if a number or date that is asked for is among what was
-    chosen, or if that is not relevant alone. If a name is asked for, the other sentence has to tell what is
-    lacking, as it does beside a name of one word.
+    Empty without such a pair, and if nothing was chosen. The other document has to tell all that is lacking,
+    and the kind of answer that is asked for, if the question is about a time, if a number or date that is
+    asked for is among what was chosen, or if that is not relevant alone. If a name is asked for, the other
+    sentence has to tell what is lacking, as it does beside a name of one word.
     """
+    if not chosen:
+        return ()
     asked = asked_for(question.text)
     is_told = any(each.is_of_kind for each in chosen)
     is_strict = not is_relevant or bool(question.time) or (is_told and asked is not NAME)
