@@ -48,10 +48,10 @@ def pattern_of(key: str, before: str = "", after: str = "", flags: int = 0) -> r
     return re.compile(f"{before}(?:{'|'.join(found)}){after}", re.IGNORECASE | flags)
 
 
-MONTHS: Final = _numbered("months")
+_MONTHS: Final = _numbered("months")
 _SEASONS: Final = _numbered("seasons")
 _YEAR: Final = r"(?:1[5-9]|20)\d\d"
-_NAMES: Final = "|".join(sorted(MONTHS, key=len, reverse=True))
+_NAMES: Final = "|".join(sorted(_MONTHS, key=len, reverse=True))
 _D, _M = r"(?:0?[1-9]|[12]\d|3[01])", r"(?:0?[1-9]|1[0-2])"
 _NUMERIC: Final = (
     rf"(?P<y1>{_YEAR})-(?P<m1>{_M})-(?P<d1>{_D})|(?P<d2>{_D})\. ?(?P<m2>{_M})\. ?(?P<y2>{_YEAR})"
@@ -296,6 +296,16 @@ def named_times(text: str) -> Iterator[_Named]:
         yield _Named(start, end, days, period)
 
 
+def month_number(name: str) -> int:
+    """Return the number of a month that DATE or an expression of time names."""
+    return _MONTHS[_plain(name)]
+
+
+def _plain(name: str) -> str:
+    """Return a name in small letters; patterns take Turkish ones for i, too."""
+    return name.casefold().replace("ı", "i").replace("\u0307", "")
+
+
 def _days_of(match: re.Match[str]) -> Period | None:
     """Return the days that an expression names; None if there is no such day, or if it counts something."""
     groups = match.groupdict()
@@ -306,9 +316,9 @@ def _days_of(match: re.Match[str]) -> Period | None:
             return _days(*reversed([int(part) for part in dotted.split(".")]))
         if month := groups["month"]:
             day = groups["day"] or groups["us_day"]
-            return _days(int(groups["month_year"]), MONTHS[month.casefold()], int(day) if day else None)
+            return _days(int(groups["month_year"]), month_number(month), int(day) if day else None)
         if season := groups["season"]:
-            year, last = int(groups["season_year"]), 3 * _SEASONS[season.casefold()] + 2
+            year, last = int(groups["season_year"]), 3 * _SEASONS[_plain(season)] + 2
             return Period(_days(year, last - 2).start, _days(year, last).end)
         if decade := groups["decade"]:
             return Period(date(int(decade), 1, 1), date(int(decade) + 9, 12, 31))

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from groundline_language.terms import content_terms
 
-from groundline_generator.domain.asking.times import DATE, MONTHS
+from groundline_generator.domain.asking.times import DATE, month_number
 from groundline_generator.domain.signs import COUNTED, UNITS
 
 _WORDS_OF: Final[Mapping[str, Any]] = tomllib.loads(
@@ -330,7 +330,7 @@ def _often(tokens: Sequence[_Token], place: int) -> tuple[Value, int] | None:
 def _date(token: _Token) -> Value:
     """Return a day or month as a number of its year, month and day; 3/4/2024 may be of March or April."""
     day, year, name = int(token.parts.get("d", 0)), int(token.parts.get("y", 0)), token.parts["m"]
-    month = MONTHS.get(name.casefold()) or int(name)
+    month = int(name) if name.isdecimal() else month_number(name)
     unit, days = "", [(month, day)]
     if "/" in token.text:
         unit, days = "/", [(month, day), (day, month)]

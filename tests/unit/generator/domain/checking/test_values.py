@@ -7,8 +7,14 @@ from groundline_generator.domain.checking.values import values
 from hypothesis import given
 from hypothesis import strategies as st
 
+FIGURES = st.text(alphabet="0129.,:/-–% €$hm²٣ ", max_size=40)
+DATED = st.lists(
+    st.sampled_from(["3", "31.", "2024", "-", "/", "to", "of", "am", "MÄRZ", "aprıl", "JUNİ", "Auguſt"]),
+    max_size=9,
+)
 
-@given(st.text(alphabet="0129.,:/-–% €$hm²٣ ", max_size=40))
+
+@given(FIGURES | DATED.map(" ".join) | DATED.map("".join))
 def test_any_figures_are_read_where_they_stand(text: str) -> None:
     for each in values(text):
         assert 0 <= each.start < each.end <= len(text)
