@@ -114,7 +114,8 @@ def decompose(query: str, max_sub_queries: int) -> tuple[str, ...]:
 
 
 def questions_in(query: str, limit: int) -> tuple[str, ...]:
-    """Return the questions that one of several consists of, at most `limit`; empty for a single one."""
+    """Return the questions that one of several consists of, each once, at most `limit`; empty for a single
+    one."""
     # One space at a time: the pattern would try each of many.
     spaced = " ".join(query.split())
     parts = [part.strip(" ,.") for part in _NEXT_QUESTION.split(spaced) if part.strip(" ,.?")]
@@ -124,7 +125,8 @@ def questions_in(query: str, limit: int) -> tuple[str, ...]:
     for part in parts[:limit]:
         history = [chat_pb2.ChatMessage(role=chat_pb2.ChatMessage.USER, content=earlier) for earlier in asked]
         asked.append(standalone(part if part.endswith("?") else f"{part}?", history))
-    return tuple(asked)
+    distinct = tuple(dict.fromkeys(asked))
+    return distinct if len(distinct) > 1 else ()
 
 
 def translation(query: str) -> tuple[str, ...]:

@@ -54,3 +54,9 @@ def test_an_answer_is_as_sure_as_its_least_sure_part() -> None:
     parts = [answers(each, [CAFE, MUSEUM], max_sentences=2) for each in (first, second)]
     assert both.relevance == min(each.relevance for each in parts)
     assert both.likelihood == min(each.likelihood for each in parts)
+
+
+@pytest.mark.parametrize("query", ["Who painted the ceiling in Lisbon?", "When does the museum open?"])
+def test_a_question_that_is_asked_twice_is_one(query: str) -> None:
+    once, twice = (answers(asked, [CAFE, MUSEUM]) for asked in (query, f"{query} {query}"))
+    assert (twice.extracts, twice.untold) == (once.extracts, ())
