@@ -134,7 +134,8 @@ def _is_weak(name: str, candidate: Candidate, question: Question) -> bool:
 def _is_alone(name: str, candidate: Candidate) -> bool:
     """Tell whether a word is a name by itself, neither common nor part of a longer name or designation."""
     is_part = re.search(rf"\b{re.escape(name)}[ -][A-ZÄÖÜ\d]", candidate.sentence.text)
-    return is_part is None and not is_known(name, candidate.language or "")
+    language = candidate.language
+    return is_part is None and language is not None and not is_known(name, language)
 
 
 def _names(candidate: Candidate, question: Question) -> Iterator[str]:

@@ -158,3 +158,7 @@ def test_the_name_of_another_thing_in_the_sentence_leads_nowhere(plant: str, roo
     )
     found = quoted(f"Which room has the man with the keys of the {plant} in our plant?", duties, staff)
     assert [text.split()[-1] for number, text in found if number == 21] == [f"{room}."]
+
+
+def test_a_text_whose_language_is_unknown_names_nothing_in_one_word() -> None:
+    assert quoted("Mixer colour?", numbered(22, "Mixer in Birke.")) == [(22, "Mixer in Birke.")]
